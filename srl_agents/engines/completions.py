@@ -1,4 +1,4 @@
-"""Bodies of the chat completions API: what is sent, and what an answer says, as pure functions.
+"""Bodies of the chat completions API, as pure functions: the request's body, and how an answer is read.
 
 Servers differ in where they put a model's thoughts: in ``reasoning_content``, in ``reasoning``, or in the
 text between ``<think>`` and ``</think>``. Some count thoughts beside the reply's tokens, most among them.
@@ -44,13 +44,13 @@ class Completion:
 
 
 class NoCompletionError(ValueError):
-    """A body is no chat completion; the text quotes the place."""
+    """A body is not a chat completion; the text quotes the place."""
 
 
 def read_completion(
     body: Any, reply_limit: int | None = None, *, opened: bool = False
 ) -> Completion:
-    """What an answer says.
+    """Read an answer: its reply, its thoughts and the server's counts.
 
     Args:
         body: the parsed JSON.
@@ -92,15 +92,15 @@ def likely_tokens(messages: list[dict[str, str]]) -> int:
 def _apart(content: str, message: Mapping[str, Any], opened: bool) -> tuple[str, str]:
     """(reply, thoughts): never a word of one in the other."""
     fields = [message.get(name) for name in _THOUGHT_FIELDS]
-    told = next((_whole(value) for value in fields if isinstance(value, str) and value), "")
+    thoughts = next((_whole(value) for value in fields if isinstance(value, str) and value), "")
     # a template may have opened the thoughts in the prompt, and some models think again behind them
     before, closed, reply = content.rpartition(_CLOSE)
-    if _OPENED.match(reply) or (opened and not closed and not told):
+    if _OPENED.match(reply) or (opened and not closed and not thoughts):
         before, closed, reply = content, _CLOSE, ""  # thoughts that the limit cut are never closed
     if not closed:
-        return content, told
+        return content, thoughts
     inside = [part.strip() for part in _MARK.split(before)]
-    return reply.lstrip(), "\n".join(part for part in (told, *inside) if part)
+    return reply.lstrip(), "\n".join(part for part in (thoughts, *inside) if part)
 
 
 def _served(choice: Any, message: Mapping[str, Any], has_text: bool, body: Any) -> Served:
@@ -132,7 +132,7 @@ def _served(choice: Any, message: Mapping[str, Any], has_text: bool, body: Any) 
 
 
 def _own_tokens(served: Served) -> int | None:
-    """Tokens of the reply without thoughts, where the server tells both."""
+    """Tokens of the reply without thoughts, where the server reports both counts."""
     if served.completion_tokens is None or served.reasoning_tokens is None:
         return None
     return served.completion_tokens - served.reasoning_tokens
@@ -148,5 +148,5 @@ def _count(value: Any) -> int | None:
 
 
 def _whole(text: str) -> str:
-    """JSON can say half of a surrogate pair, which is no text and cannot be written down."""
+    """JSON can hold half of a surrogate pair, which cannot be encoded: replace it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""Several engines as one: a conductor says which of them writes a reply, and all hold every version."""
+"""Several engines as one: a conductor picks the engine that writes a reply, and all hold every version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConductedEngine:
         blocks_of: names of the blocks of a request's prompt, each covering all before it.
         places: requests that one instance works on at once.
         patience: see `Placement`.
-        capacity: see `Conductor`; None is more than anybody asks for.
+        capacity: see `Conductor`; None stands for unlimited.
         reply_blocks: of a request's reply, at most.
         objectives: see `Conductor`.
     """

@@ -1,8 +1,8 @@
 """The embedded engine's loop over live rows: one token for each of them per step, refilled at once.
 
-A step passes the new tokens of all rows through the model in one line: of rows that begin, what no other
-prompt had computed before, so many tokens at most; of the others, the token that they drew last. It knows no
-threads. What it does without slower tiers is a function of the rows and of their order.
+A step passes the new tokens of all rows through the model at once. Rows that begin bring the part of their
+prompt that no prompt had computed before, up to a limit; the others bring the last token that they drew.
+The loop uses no threads. Without slower tiers, its result is a function of the rows and of their order.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Decoder:
     """Live rows, those that wait for a place, and the keys and values of all.
 
     Args:
-        model: nobody else runs it meanwhile.
+        model: only this loop may run it meanwhile.
         settings: of the steps.
         live_tokens: keys and values of so many tokens may be in memory for live rows; a single row may
             have more, unless `require_room` is asked.
@@ -212,11 +212,11 @@ class Decoder:
             row = self._next_row() if self._pace.takes_one_more(len(self._live)) else None
             if row is None:
                 return
-            alone = None if self._settings.share_prefixes else row
+            unshared = None if self._settings.share_prefixes else row
             row.end, row.cached = self._tree.enter(
-                alone or row.version,
+                unshared or row.version,
                 row.prompt[:-1],
-                base=alone,
+                base=unshared,
                 base_tokens=row.base_tokens,
                 knowledge=Knowledge(session=row.session, turns_ahead=row.turns_ahead),
             )

@@ -1,8 +1,8 @@
 """A model behind an OpenAI-compatible chat endpoint: vLLM, SGLang, llama.cpp, Ollama or a provider.
 
 Replies are text, with what the server reports of them: why a reply ended, how many tokens it took, and
-which model wrote it. An endpoint shows neither its weights nor the random numbers that it drew, so what
-it says can be recorded and replayed, and nobody can check who said it.
+which model wrote it. An endpoint shows neither its weights nor the random numbers that it drew, so its
+answers can be recorded and replayed, but their origin cannot be verified.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from srl_envs.errors import (
 Message = dict[str, str]
 """One of a chat: ``role`` and ``content``."""
 MOST_IN_FLIGHT = 64
-"""Requests of all endpoints of a process at once, where nobody says otherwise."""
+"""Default limit of concurrent requests, over all endpoints of a process."""
 _LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
-"""How requests call the longest reply. Local servers know the first, some providers the second only."""
+"""Names of the limit on a reply's tokens. Local servers accept the first, some providers only the second."""
 _TOO_LONG = ("context_length_exceeded", "maximum context length", "exceeds the available context")
 """In the code or message of a refused request whose prompt leaves no room for a reply."""
 _CUT_SHORT = ("max_tokens or model output limit was reached",)
@@ -64,7 +64,7 @@ class _Asked:
     retries: int
     future: Future[JournaledReply] | None = None
     tell: Callable[[str], object] | None = None
-    """Hears of it before it is sent for the first time."""
+    """Called with the request's digest before it is sent for the first time."""
     first: bool = False
     """Whether the list of models is looked at before."""
     sent: bool = False
@@ -88,7 +88,7 @@ class EndpointEngine:
         system: message before every chat; None for none.
         journal: of the run; a request that it has is answered from there. Its requests differ in their
             keys, so equal prompts of two matches are two requests.
-        sent: hears of every request, but that of `check`, before it is sent; not of further tries.
+        sent: called before each request is sent, but not for that of `check` nor for further tries.
         in_flight: most requests at once, of all engines of the process that name this number.
         say: shows a line while no reply comes; called in the process's thread for endpoints.
         say_every_s: of silence before such a line, and between two.
@@ -138,7 +138,7 @@ class EndpointEngine:
         cannot work fails before anything slow.
 
         Raises:
-            ModelError: nobody answers there, the key is refused, or the model is not served.
+            ModelError: the server does not answer, it refuses the key, or it does not serve the model.
         """
         chat = [{"role": "user", "content": "Hello"}]
         sampling = SamplingSettings(temperature=self.settings.temperature, max_new_tokens=1)
@@ -148,7 +148,7 @@ class EndpointEngine:
             try:
                 _future(self._start(asked)).result()
             except BaseException:
-                self.release()  # nobody else knows it yet
+                self.release()  # the engine is not returned, so its caller cannot close it
                 raise
         else:
             self._check_model(found.served.model)
@@ -160,7 +160,7 @@ class EndpointEngine:
         treats as malformed: the run goes on.
 
         Raises:
-            ConfigError: the request wants a filter of tokens that this API does not have.
+            ConfigError: the request sets a filter of tokens that this API does not have.
             DeadlineError: no reply within the request's deadline.
             LostReplyError: this reply does not come, however often it is asked for.
             ModelError: no reply comes any more, or none has any text; the key or the model is refused;
@@ -169,7 +169,7 @@ class EndpointEngine:
         """
         if request.version is not None:
             raise UnknownVersionError(
-                f"{self.settings.url} serves one model and knows no version {request.version}."
+                f"{self.settings.url} serves one model, without versions: {request.version} cannot be asked."
             )
         sampling = self._sampling(request)
         chat = self._chat(request)
@@ -197,7 +197,7 @@ class EndpointEngine:
         self._require_texts(found)
         text, served = found.text, found.served
         ends = [text.find(stop) + len(stop) for stop in sampling.stop if stop in text]
-        if ends:  # what the limit cut after the stop text is no part of the reply
+        if ends:  # text after the stop text does not belong to the reply
             text, served = text[: min(ends)], replace(served, finish="stop")
         return Generation(
             text=text, version=None, finish="served", served=served, thoughts=found.thoughts
@@ -215,7 +215,7 @@ class EndpointEngine:
         """Nothing is installed, so nothing is forgotten."""
 
     async def sleep(self) -> None:
-        """Send nothing until `wake`, whatever waits; there is no memory to give back."""
+        """Send no request until `wake`; it holds no device memory."""
         self._awake.clear()
 
     async def wake(self) -> None:
@@ -277,7 +277,7 @@ class EndpointEngine:
         return asked
 
     async def _wait(self, asked: _Asked) -> JournaledReply:
-        """The reply; whoever stops waiting also stops the request, unless its answer will be kept."""
+        """The reply; a caller that stops waiting cancels the request, unless its answer will be kept."""
         waited = asyncio.wrap_future(_future(asked))
         try:
             return await asyncio.shield(waited)
@@ -315,7 +315,7 @@ class EndpointEngine:
         )
         if sampling.top_k or sampling.min_p or sampling.top_p < 1:
             raise ConfigError(
-                f"{self.settings.url}: an endpoint is asked with a temperature alone; leave out top_k, "
+                f"{self.settings.url}: requests to an endpoint set only a temperature; leave out top_k, "
                 "top_p and min_p."
             )
         return sampling
@@ -325,7 +325,7 @@ class EndpointEngine:
 
     @staticmethod
     def _asked_to_end() -> bool:
-        """Whether somebody cancelled the task that asks."""
+        """Whether the calling task was cancelled."""
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
 
@@ -363,7 +363,7 @@ class EndpointEngine:
         return reply
 
     async def _complete(self, tries: Tries, counter: Counter, asked: _Asked) -> Completion:
-        """The completion, in whatever dialect the server wants.
+        """The completion, in the dialect that the server accepts.
 
         Raises:
             LostReplyError: it did not come.
@@ -384,7 +384,7 @@ class EndpointEngine:
                 "messages": asked.chat,
                 "temperature": asked.sampling.temperature,
                 name: most,
-                "stream": False,  # some servers stream where nobody says so
+                "stream": False,  # some servers stream by default
                 **self.settings.extra,
             }
             try:
@@ -415,7 +415,7 @@ class EndpointEngine:
         """Give up where not one of the first replies has any text: the run would be paid for nothing.
 
         Raises:
-            ModelError: says how they ended.
+            ModelError: how the replies ended.
         """
         if found.text:
             self._texts += 1
@@ -430,19 +430,19 @@ class EndpointEngine:
                 "used up the limit, give them max_thought_tokens in the providers file."
             )
 
-    def _check_model(self, told: str) -> None:
+    def _check_model(self, named: str) -> None:
         """Keep the first name that the server reports for its model; refuse every other one."""
         if self.reported is None:
-            self.reported = told
-        if told != self.reported:
+            self.reported = named
+        if named != self.reported:
             raise ModelError(
-                f"{self.settings.url} answered as {self.reported!r} before and as {told!r} now: these "
+                f"{self.settings.url} answered as {self.reported!r} before and as {named!r} now: these "
                 "are two models. One run is one version of an agent: choose another --out, and ask for "
                 "the model by its dated name."
             )
 
     async def _named(self, error: RefusalError, counter: Counter) -> ModelError:
-        """What the server's refusal means for whoever named it."""
+        """The server's refusal as an error that names the setting to correct."""
         url, status, secret = self.settings.url, error.status, self._secret
         if status in (401, 403):
             given = "this key" if secret else "no key"
@@ -453,7 +453,7 @@ class EndpointEngine:
             served = await listed_models(counter.client, self.settings, secret)
             if self.settings.model in served or not served:
                 return ModelError(
-                    f"{url} is no address of a chat API, or serves no model {self.settings.model!r} "
+                    f"{url} is not the address of a chat API, or serves no model {self.settings.model!r} "
                     f"(404: {error.said}). Most addresses end in /v1, for example http://host:8000/v1."
                 )
             return not_served(self.settings, served)

@@ -30,7 +30,7 @@ _SECRET = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Account:
-    """Whoever is asked, and how fast: all models of one account share its limits."""
+    """The server that is asked, and its limits, which all models of one account share."""
 
     url: str
     """Base address of the API, which ends in ``/v1`` as a rule."""
@@ -72,7 +72,7 @@ class EndpointSettings:
     """One served model, and how it writes."""
 
     account: Account
-    """Whoever is asked, and how fast."""
+    """The server that is asked, and its limits."""
     model: str
     """As the server calls it."""
     temperature: float = 1.0
@@ -148,7 +148,7 @@ def check_extra(extra: dict[str, Any]) -> None:
     for name in extra:
         if name in _OURS:
             raise ConfigError(
-                f"endpoint: extra.{name} is decided by whoever plays. Leave it out; thoughts get room by "
+                f"endpoint: extra.{name} is set by SRL itself. Leave it out; to give thoughts room, set "
                 "max_thought_tokens."
             )
     try:

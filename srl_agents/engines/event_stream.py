@@ -1,4 +1,4 @@
-"""How vLLM publishes what its cache does: ZeroMQ's wire protocol and MessagePack, read only.
+"""Reads the events that vLLM publishes about its cache: ZeroMQ's wire protocol and MessagePack.
 
 Both are a few lines for a reader, and neither library is a dependency. Sources: rfc.zeromq.org/spec/23 (ZMTP
 3.0, mechanism NULL), github.com/msgpack/msgpack/blob/master/spec.md.
@@ -18,7 +18,7 @@ _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + by
 _READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x03SUB"
 _SUBSCRIBE_TO_ALL = b"\x01"
 _LARGEST = 2**28
-"""Bytes of a frame; more is no event."""
+"""Bytes of a frame; a longer one is not an event."""
 
 
 class BrokenStreamError(Exception):
@@ -34,7 +34,7 @@ def published(path: Path, connected: Callable[[], None] = lambda: None) -> Itera
 
     Raises:
         OSError: it cannot be reached.
-        BrokenStreamError: it is no publisher.
+        BrokenStreamError: it is not a publisher.
     """
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(str(path))

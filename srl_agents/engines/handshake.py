@@ -23,7 +23,7 @@ _LOOK_S = 0.2
 _STOP_TOKENS = 12
 """Written to see where a stop text ends them."""
 _CLEARLY = 4.0
-"""Times the base's own distance by which two versions must differ to be told apart."""
+"""Times the base's own distance by which two versions must differ to be distinguished."""
 _LEAST = 2e-4
 """Nats per token that count as such a distance where the base agrees to fewer."""
 
@@ -54,7 +54,7 @@ class Handshake:
         self._limit_s, self._say, self._every_s = limit_s, say, every_s
         self._met = False
         self._noise = 0.0
-        """Distance of the base, by which versions are told apart."""
+        """Distance of the base in nats per token; versions must differ clearly more than that."""
 
     @property
     def base_logprobs(self) -> tuple[float, ...]:
@@ -66,7 +66,7 @@ class Handshake:
 
         Raises:
             DeadlineError: it gave no token in time.
-            ModelError: it does not answer, is no vLLM of the right kind, or serves another model.
+            ModelError: it does not answer, is not a vLLM of a supported kind, or serves another model.
         """
         place = self._link.place
         names = await self.served()

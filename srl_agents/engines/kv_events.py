@@ -1,4 +1,4 @@
-"""What a vLLM server says of its prefix cache: blocks that it stored and removed, counted by a thread."""
+"""Events of a vLLM server's prefix cache: a thread counts the blocks that it stored and removed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class KVEvents:
             self._closed.wait(_AGAIN_S)
 
     def _read_one(self) -> None:
-        """Count what one publisher says until it ends."""
+        """Count the events of one publisher until it ends."""
         expected = 0
         for _, number, payload in published(self.path, self.connected.set):
             if self._closed.is_set():

@@ -17,7 +17,7 @@ _SCALE_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EightBits:
-    """How keys and values are kept while nobody reads them, and what they become when somebody does.
+    """Keys and values in 8 bits while no row reads them, unpacked to their own type when one does.
 
     The largest number of a token and head becomes 127, and each is rounded to the next of 255 steps. What
     was unpacked and is packed again under the same scale gives the same values.

@@ -47,7 +47,7 @@ class LoopThread:
                 return
             try:
                 future.set_result(job())
-            except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            except BaseException as error:  # noqa: BLE001 - the waiting caller raises it
                 future.set_exception(error)
 
         with self._changed:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from srl_envs.errors import ConfigError
 
-ALONE, BESIDE_TRAINER = 0.85, 0.4
-"""Of a GPU's memory, where vLLM has the GPU for itself and where a trainer works on it, too."""
+WITHOUT_TRAINER, BESIDE_TRAINER = 0.85, 0.4
+"""Shares of a GPU's memory: where only vLLM uses the GPU, and where a trainer uses it, too."""
 _OF_FREE = 0.5
 """Of a CPU's free memory: the weights are read through the page cache, and other programs grow."""
 _LEAST = 0.02
@@ -16,7 +16,7 @@ _LEAST = 0.02
 
 
 def require_share(share: float | None) -> None:
-    """Refuse what is no share of a device.
+    """Refuse a number that is not a share of a device.
 
     Raises:
         ConfigError: names it.

@@ -1,4 +1,4 @@
-"""What an engine tells of its speed: time to first tokens, between tokens, and how full its batches are."""
+"""Speed of an engine: time to first tokens, time between tokens, and how full its batches are."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class EngineSpeed:
 
 @runtime_checkable
 class MeteredEngine(Protocol):
-    """An engine that tells its speed."""
+    """An engine that measures its speed."""
 
     async def take_speed(self) -> EngineSpeed:
         """Since the last call, or since the engine was made. What cannot be learned now is left out."""
@@ -73,7 +73,7 @@ class StepMeter:
         self._speed = EngineSpeed()
 
     def asked(self, reply: Hashable) -> None:
-        """Somebody waits for a reply."""
+        """A caller begins to wait for a reply."""
         self._since_s[reply] = self._clock()
 
     def stepped(self, fresh: Collection[Hashable], going_on: Collection[Hashable]) -> None:
@@ -91,7 +91,7 @@ class StepMeter:
         self._speed.places += self.places
 
     def gone(self, reply: Hashable) -> None:
-        """Nobody waits for a reply any more."""
+        """The caller no longer waits for a reply."""
         self._since_s.pop(reply, None)
 
     def take(self) -> EngineSpeed:

@@ -91,7 +91,7 @@ class PrefixTree:
         eviction: which nodes go first.
         tiers: where they go, and come back from; None has no such place.
         device: that the nodes' values are on.
-        eight_bits: how nodes are kept that nobody holds; None keeps them as they were computed.
+        eight_bits: how nodes are kept that no row reads; None keeps them as they were computed.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class PrefixTree:
         self._held_tokens = 0
         """Of these."""
         self._to_pack: set[Node] = set()
-        """Nodes that nobody holds since the last `shrink`."""
+        """Nodes whose last reader left since the last `shrink`."""
 
     @property
     def bytes(self) -> int:
@@ -218,7 +218,7 @@ class PrefixTree:
                 self._tiers.over(prompt.blocks)
 
     def leave(self, end: Node, reader: Reader, reply_tokens: int | None = None) -> None:
-        """A row that entered is no longer live; its reply, if it wrote one, has so many tokens."""
+        """A row that entered has ended; if it wrote a reply, `reply_tokens` is its length."""
         path = end.path()
         for node in path:
             node.rows -= 1
@@ -249,7 +249,7 @@ class PrefixTree:
             self._to_pack.add(node)
 
     def shrink(self) -> None:
-        """Drop what nobody holds until the rest is within the limit, and pack that."""
+        """Drop nodes without a reader until the rest is within the limit, and pack the rest."""
         if self.bytes - self.held_bytes > self._limit:
             self._drop()
         if self._eight_bits is not None:
@@ -395,7 +395,7 @@ class PrefixTree:
         return node, place
 
     def _split(self, node: Node, prefix: Tokens) -> Node:
-        """A new node with the first tokens of `node`, which keeps the others; whoever read reads both.
+        """A new node with the first tokens of `node`, which keeps the others; its readers read both.
 
         Args:
             node: to split.

@@ -1,4 +1,4 @@
-"""What providers charge, from a file that says since when and who says so; what it lacks is unknown.
+"""What providers charge, from a file with a date and the source of each price; a missing price is unknown.
 
 currency: USD
 date: 2026-11-22
@@ -49,7 +49,7 @@ class TokenPrices:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
-    """What a model costs, and who says so."""
+    """What a model costs, and the source of that."""
 
     tokens: TokenPrices
     currency: str

@@ -1,7 +1,7 @@
 """What samples replies, seen from outside: one asynchronous protocol for every engine.
 
 An engine answers requests that name an immutable version. Which requests share a batch, a card or a
-machine is its own affair; whoever asks sees only `Generation`. Whoever writes an engine runs
+machine is its own affair; the caller sees only `Generation`. The author of an engine runs
 `srl_agents.testing.check_engine` on it.
 """
 
@@ -56,12 +56,12 @@ class SamplingSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capabilities:
-    """What an engine can do. Whoever needs more refuses it in the first second."""
+    """What an engine can do. A recipe that needs more is refused before anything is loaded."""
 
     token_ids: bool
-    """It tells the tokens of prompt and reply: needed to train on what it wrote."""
+    """It returns the tokens of prompt and reply: needed to train on what it wrote."""
     logprobs: bool
-    """It tells the log-probability of each token under the distribution that it was drawn from."""
+    """It returns the log-probability of each token under the distribution that it was drawn from."""
     seeded: bool
     """Equal requests with equal keys draw equal random numbers."""
     versions: bool
@@ -94,7 +94,7 @@ class GenerationRequest:
     priority: float = 0.0
     """Lower ones go first where several engines share the work; matches near their end are low."""
     turns_ahead: int | None = None
-    """How many others move before this seat asks again, about; None: nobody knows."""
+    """About how many others move before this seat asks again; None where that is unknown."""
     deadline_s: float | None = None
     """Seconds from `generate` on until it raises `DeadlineError`; None: the engine's own."""
 
@@ -114,7 +114,7 @@ class Generation:
     logprobs: tuple[float, ...] = ()
     """Of each token, under the distribution that it was drawn from; 0 for those that the engine wrote."""
     finish: Finish
-    """``served``: by an endpoint; `served` has what it tells."""
+    """``served``: by an endpoint; `served` has what it reported."""
     served: Served | None = None
     thoughts: str = ""
     """What was written before the reply, without the markers."""
@@ -179,7 +179,7 @@ class HalvingEngine(Engine, Protocol):
 
 @runtime_checkable
 class RepeatableEngine(Engine, Protocol):
-    """An engine whose batches can be a function of the requests alone, as the order ``exact`` needs."""
+    """An engine whose batches can depend only on the requests, as the order ``exact`` needs."""
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Replies in the order of the requests; equal sequences get bit-equal replies."""

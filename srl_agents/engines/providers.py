@@ -68,9 +68,9 @@ class Provider:
     concurrency: int | None = None
     """Requests of all models at once."""
     timeout_s: float | None = None
-    """For one try; absent: as the command says."""
+    """For one try; absent: the command's option."""
     deadline_s: float | None = None
-    """For all tries of one reply; absent: as the command says."""
+    """For all tries of one reply; absent: the command's option."""
     models: dict[str, ServedModelSettings] = field(default_factory=dict)
     """By name; a model that is not here is asked with nothing more."""
 
@@ -104,7 +104,7 @@ class ProvidersFile:
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """What the file says of one model."""
+    """A model's entry in the file, with its provider."""
 
     provider: Provider
     model: ServedModelSettings
@@ -170,5 +170,5 @@ def providers_path() -> Path | None:
     if path.is_file():
         return path
     if named:
-        raise ConfigError(f"{PROVIDERS}={named}: there is no such file.")
+        raise ConfigError(f"{PROVIDERS}={named}: this file does not exist.")
     return None

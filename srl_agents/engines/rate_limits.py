@@ -22,7 +22,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class Bucket:
-    """One limit, as arithmetic on times that the caller tells.
+    """One limit, as arithmetic on times that the caller passes in.
 
     Args:
         per_minute: units, above 0.
@@ -84,7 +84,7 @@ class RateLimit:
         """Return when a request may be sent, and count it.
 
         Args:
-            tokens: that it may take at most, as far as that can be told before; see `settle`.
+            tokens: that it may take at most, as far as they can be counted before; see `settle`.
         """
         async with self._turn:
             while (wait_s := self._wait_s(tokens)) > _TICK_S:
@@ -97,12 +97,12 @@ class RateLimit:
                 self._tokens.take(tokens, now_s)
 
     def settle(self, admitted: int, used: int) -> None:
-        """Correct what a request took, once the provider has told."""
+        """Correct what a request took, once the provider has reported its count."""
         if self._tokens is not None:
             self._tokens.give_back(admitted - used, self._clock())
 
     def hold(self, seconds: float) -> None:
-        """Admit nobody for so long, because the provider said so."""
+        """Admit no request for so long, because the provider demanded it."""
         self._held_until_s = max(self._held_until_s, self._clock() + seconds)
 
     def _wait_s(self, tokens: int) -> float:

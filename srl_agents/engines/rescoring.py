@@ -45,7 +45,7 @@ class SampledReply:
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """What the model says about the tokens of one reply."""
+    """Scores of the tokens of one reply under the model."""
 
     logprobs: tuple[float, ...]
     misses: tuple[float, ...]
@@ -139,7 +139,7 @@ class Rescorer:
         row_N = np.repeat(np.arange(len(rows)), [len(reply.token_ids) for reply in replies])
         place_N = np.concatenate(
             [len(reply.prompt_ids) - 1 + np.arange(len(reply.token_ids)) for reply in replies]
-        )  # the state before a token says how likely it is
+        )  # the state before a token predicts it
         token_N = np.concatenate([reply.token_ids for reply in replies]).astype(np.int64)
         uniform_N = np.concatenate([uniforms(r.key, len(r.token_ids)) for r in replies])
         logprobs, misses = [], []

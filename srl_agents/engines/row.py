@@ -33,13 +33,13 @@ class Row:
     base_tokens: int = 0
     """First tokens of its prompt that the base reads for every version; 0: its version reads all."""
     session: tuple[int, ...] | None = None
-    """The match and the seat that it is for; None: nobody knows."""
+    """The match and the seat that it is for; None where they are unknown."""
     turns_ahead: int | None = None
     """How many others move before this seat asks again, about."""
     thinking: Thinking | None = None
     """None: it has no thoughts."""
     asked_s: float = 0.0
-    """When somebody began to wait for it, by the clock of the engine's loop."""
+    """When its caller began to wait, by the clock of the engine's loop."""
     reply: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish: Literal["", "stop", "length", "broken"] = ""
@@ -47,7 +47,7 @@ class Row:
     thought_tokens: int = 0
     """Of the reply, once its thoughts have ended."""
     forced_tokens: int = 0
-    """Of these, the last ones that nobody drew: the budget was used up."""
+    """Of these, the last ones, which were not drawn: the budget was used up."""
     still_forced: deque[int] = field(default_factory=deque)
     """Tokens that come next whatever is drawn."""
     cached: int = 0

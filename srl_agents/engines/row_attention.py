@@ -29,7 +29,7 @@ class Tails:
     """Keys and values that belong to one row each: one slot per row.
 
     Args:
-        model: says shapes, type and device.
+        model: gives shapes, type and device.
     """
 
     def __init__(self, model: PlayingModel) -> None:

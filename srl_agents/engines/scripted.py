@@ -1,7 +1,7 @@
 """An engine without a model: replies of a function, after a latency, within a capacity.
 
-For tests, dry runs and load tests of whatever asks engines: it batches nothing and computes nothing, so
-what is measured is the asking. It keeps the whole contract, and dies when it is told to.
+For tests, dry runs and load tests of callers of engines: it batches nothing and computes nothing, so
+only the calls are measured. It keeps the whole contract, and dies where its settings demand it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from srl_agents.records import WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
 ReplyFunction = Callable[[GenerationRequest], str]
-"""The reply to a request; a function of its observation, examples, version and key alone."""
+"""The reply to a request; it depends only on the observation, examples, version and key."""
 _CAPABILITIES = Capabilities(
     token_ids=False, logprobs=False, seeded=True, versions=True, context_length=None
 )
@@ -58,7 +58,7 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deaths:
-    """When the engine dies, for tests of whoever uses it. None: never of this."""
+    """When the engine dies, for tests of its callers. None: never by this cause."""
 
     at_reply: int | None = None
     """When this many replies were given, in the middle of the next one."""
@@ -182,7 +182,7 @@ class ScriptedEngine:
         await asyncio.sleep(self._install_s / 2)
         self._check_update(update)
         if self._installed == self._deaths.at_install:
-            self.die("it was told to die in the middle of an install")
+            self.die("its settings end it in the middle of an install")
         await asyncio.sleep(self._install_s / 2)
         self._require_open()
         self._versions.add(update.version)
@@ -232,7 +232,7 @@ class ScriptedEngine:
 
     def _answer(self, request: _Request) -> None:
         if self._meter.replies == self._deaths.at_reply:
-            self.die("it was told to die in the middle of a reply")
+            self.die("its settings end it in the middle of a reply")
         if request.reply.done():
             return
         asked = request.asked

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 Key = tuple[int, ...]
 _MOST_MATCHES = 4096
-"""The one that asked least recently is forgotten where nobody says that matches end."""
+"""Matches that are kept; beyond that, the one that asked least recently is dropped."""
 
 
 @dataclass(frozen=True, slots=True)

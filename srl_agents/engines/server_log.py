@@ -1,4 +1,4 @@
-"""What the log of a vLLM server says of its end: the cause, not the noise of the shutdown behind it."""
+"""Why a vLLM server ended, from its log: the first cause, without the noise of its shutdown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_BYTES = 1 << 20
 
 
 def cause_in(log: str) -> str:
-    """The first exception that is no consequence of another, without prefixes; else the last lines.
+    """The first exception that is not a consequence of another, without prefixes; else the last lines.
 
     Args:
         log: of one start of the server.

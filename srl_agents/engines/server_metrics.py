@@ -1,4 +1,4 @@
-"""A page for Prometheus about a vLLM server: what vLLM counts, and what it cannot tell of itself."""
+"""A page for Prometheus about a vLLM server: vLLM's own counters, and what SRL counts beside them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def event_lines(server: VLLMServer) -> list[str]:
     if server.events is None:
         return []
     counts = server.events.counts
-    told = (
+    counters = (
         ("stored", "Blocks that came into the prefix cache.", counts.stored),
         ("removed", "Blocks that had to make room there.", counts.removed),
         ("cleared", "Times that the prefix cache was emptied.", counts.cleared),
@@ -49,7 +49,7 @@ def event_lines(server: VLLMServer) -> list[str]:
     )
     return [
         line
-        for name, what, count in told
+        for name, what, count in counters
         for line in _sample(f"srl_server_kv_{name}_total", "counter", what, count)
     ]
 

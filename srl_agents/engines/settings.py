@@ -1,4 +1,4 @@
-"""What a recipe may say of its engine, and which engines there are: frozen data, without torch.
+"""The ``engine`` section of a recipe, and the engines that there are: frozen data, without torch.
 
 An engine is one settings class of `ENGINES`: its fields are the keys of a recipe's ``engine`` section, and
 it makes the engine.
@@ -57,7 +57,7 @@ class EngineSettings(ABC):
     samples_base: ClassVar[bool] = True
     """Whether it samples with `EngineSite.base` itself; otherwise it reads there only what the model is."""
     is_server: ClassVar[bool] = False
-    """Whether it is a process of its own, which whoever makes the engine talks to."""
+    """Whether it is a process of its own, which the engine calls."""
     is_compared: ClassVar[bool] = False
     """Whether it compares each version with `WeightUpdate.logprobs`, so that a run publishes them."""
 
@@ -71,7 +71,7 @@ class EngineSettings(ABC):
 
     @abstractmethod
     def make_engine(self, site: EngineSite) -> Engine:
-        """The engine of one run; whoever asks for it closes it.
+        """The engine of one run; the caller closes it.
 
         Args:
             site: what the run offers.
@@ -89,7 +89,7 @@ class EngineSettings(ABC):
         """Refuse a run in order ``exact`` that this engine would not play with the trainer's own numbers.
 
         Raises:
-            ConfigError: says which setting it is.
+            ConfigError: which setting does not fit.
         """
 
     def look(self) -> None:  # noqa: B027 - most engines have no server
@@ -123,7 +123,7 @@ class TransformersSettings(EngineSettings):
     kind: str = "transformers"
     live_gib: float | None = None
     """GiB of keys and values of the replies that are being written, at most: a further reply waits where
-    they would be more, and one that needs more alone is refused. Absent: 0.4 of free memory, in order
+    they would be more, and one that needs more by itself is refused. Absent: 0.4 of free memory, in order
     ``exact`` 0.2 of all memory."""
     cache_gib: float | None = None
     """GiB of keys and values of prompts that are kept for later ones, at most; 0 keeps none. Absent: 0.2 of

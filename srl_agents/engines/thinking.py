@@ -1,4 +1,4 @@
-"""How thoughts are told from the reply, token by token; equal for every engine that has tokens."""
+"""Separates thoughts from the reply, token by token; equal for every engine that has tokens."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def uniforms(key: tuple[int, ...], count: int) -> NDArray[np.float64]:
 def distribution(logits_RV: torch.Tensor, sampling: SamplingSettings) -> torch.Tensor:
     """(R, V) float32 log-probabilities of what may be drawn; -inf for what the filters leave out.
 
-    Greedy settings give the model's own log-probabilities. A row with a logit that is no number is
-    NaN everywhere.
+    Greedy settings give the model's own log-probabilities. A row with a logit that is NaN is NaN
+    everywhere.
     """
     logits_RV = logits_RV.float()
     if sampling.temperature == 0.0:
@@ -84,7 +84,7 @@ def inverse_cdf(logprobs_RV: torch.Tensor, uniforms_R: torch.Tensor) -> torch.Te
 def draw(
     logits_RV: torch.Tensor, uniforms_R: torch.Tensor, sampling: SamplingSettings
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(R,) tokens and (R,) their log-probabilities, NaN where a row has a logit that is no number."""
+    """(R,) tokens and (R,) their log-probabilities, NaN where a row has a logit that is NaN."""
     logprobs_RV = distribution(logits_RV, sampling)
     if sampling.temperature == 0.0:
         token_R = logprobs_RV.argmax(dim=1)
@@ -96,7 +96,7 @@ def draw(
 class StopTexts:
     """Finds a stop text that a reply's last token completes.
 
-    A table says which tokens contain a stop's last character, so only few tokens cost a decode.
+    A table lists the tokens that contain a stop's last character, so only few tokens cost a decode.
     """
 
     def __init__(self, tokenizer: Any, stops: tuple[str, ...]) -> None:

@@ -66,7 +66,7 @@ class TransformersEngine:
         control_deadline_s: for install, retire, sleep, wake and close, each.
         decoding: what the loop may do; ``max_rows`` in it is replaced.
         tiers: places for prefixes beyond ``cache_bytes``; `generate_together` uses none.
-        clock: seconds, of what `take_speed` tells.
+        clock: seconds, for the times of `take_speed`.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class TransformersEngine:
         return Generation(text="", version=request.version, prompt_ids=prompt, finish="length")
 
     def _generation(self, request: GenerationRequest, row: Row) -> Generation:
-        """What a finished row says.
+        """A finished row as a reply.
 
         Raises:
             ModelError: its weights are broken.
@@ -347,7 +347,7 @@ class TransformersEngine:
             for row in finished:
                 with suppress(InvalidStateError):  # cancelled meanwhile
                     self._done(row).set_result(row)
-        except Exception as error:  # noqa: BLE001 - whoever waits raises it, and the loop goes on
+        except Exception as error:  # noqa: BLE001 - the waiting callers raise it, and the loop goes on
             self._fail(error)
         return self._decoder.busy
 
@@ -371,7 +371,7 @@ class TransformersEngine:
 
     @torch.no_grad()
     def _play_out(self, rows: list[Row], nobody_waits: threading.Event) -> None:
-        """Write all replies on a decoder that knows nothing else."""
+        """Write all replies on a decoder of its own, without earlier prefixes."""
         self._require_open()
         self._model.choose(())
         whole = replace(self._decoding, eight_bits=False, objectives=Objectives())

@@ -1,4 +1,4 @@
-"""What a vLLM server's answers mean: its list of models, and paths that it has; read without torch."""
+"""Reads a vLLM server's answers: its list of models, and which paths it has; without torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def look_at_server(url: str) -> None:
         url: address, as a recipe has it. What does not answer within 2 s is not refused here.
 
     Raises:
-        ModelError: says what is wrong with it.
+        ModelError: what is wrong with it.
     """
     place = url.rstrip("/")
     try:
@@ -58,7 +58,7 @@ def names_of(place: str, listed: httpx2.Response) -> set[str]:
     except (ValueError, KeyError, TypeError):
         raise ModelError(
             f"{place}{MODELS} answered {listed.status_code} with {quoted(listed)}: a list of models was "
-            "expected, so this is no vLLM server. Give the address that `srl serve` prints."
+            "expected, so this is not a vLLM server. Give the address that `srl serve` prints."
         ) from None
 
 
@@ -79,7 +79,7 @@ def require_path(place: str, path: str, found: httpx2.Response) -> None:
     """Refuse a server without a path; any other answer passes.
 
     Raises:
-        ModelError: says how to start it.
+        ModelError: how to start it.
     """
     if found.status_code in _MISSING:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""What vLLM has for its cache of keys and values, by the names of its arguments. Source: vLLM 0.32."""
+"""Settings of vLLM's cache of keys and values, by the names of its arguments. Source: vLLM 0.32."""
 
 from __future__ import annotations
 

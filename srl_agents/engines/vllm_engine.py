@@ -45,7 +45,7 @@ from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
 _PATIENCE_S = 600.0
-"""For one reply, where a request says nothing else."""
+"""For one reply, where a request sets no deadline."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 """Before a request is asked again: twice as long each time."""
 _RETRY_S = 0.5
@@ -78,9 +78,9 @@ class VLLMEngine:
     Args:
         link: to vLLM; closed with the engine.
         chat: the served model's tokenizer and prompt.
-        sampling: where a request says nothing else.
+        sampling: for requests that set none of their own.
         context_length: longest prompt and reply together, in tokens.
-        adapters: what versions are made of; None serves the base alone.
+        adapters: what versions are made of; None serves only the base.
         open_update: the transport's `open`.
         max_versions: adapters that the server holds at once.
         folder: for the adapters' files, which vLLM reads, and for nothing else; what lies there goes. A
@@ -225,7 +225,7 @@ class VLLMEngine:
                 return
             if self._adapters is None or self._open_update is None:
                 raise ModelError(
-                    f"{self._place} serves the base alone; {version} cannot be installed."
+                    f"{self._place} serves only the base; {version} cannot be installed."
                 )
             if sorted(update.tensors, key=repr) != sorted(self._adapters.tensors, key=repr):
                 raise ModelError(
@@ -252,7 +252,7 @@ class VLLMEngine:
             self._installed[version] = name
 
     async def retire(self, version: WeightVersion) -> None:
-        """See `Engine`; the server forgets it when its last request was answered."""
+        """See `Engine`; the server unloads it when its last request was answered."""
         if version not in self._installed:
             return
         self._retired.add(version)
@@ -345,7 +345,7 @@ class VLLMEngine:
                     seed,
                     left_s,
                     priority=round(request.priority),
-                    told=_told(request, len(prompt)) if self._tells_cache else None,
+                    cache_hints=_cache_hints(request, len(prompt)) if self._tells_cache else None,
                 )
             except AdaptersLostError as error:
                 lost += 1
@@ -476,7 +476,7 @@ def _label(name: str) -> str:
     return known.rpartition("-")[0] or known
 
 
-def _told(request: GenerationRequest, prompt_tokens: int) -> dict[str, Any]:
+def _cache_hints(request: GenerationRequest, prompt_tokens: int) -> dict[str, Any]:
     """What `srl_agents.caching.vllm_policy` reads of a request."""
     return {
         "srl_session": "/".join(map(str, request.key[:-1])),

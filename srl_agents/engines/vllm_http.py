@@ -1,4 +1,4 @@
-"""How a vLLM server is asked: over HTTP, tokens in, tokens and log-probabilities out."""
+"""Requests to a vLLM server over HTTP: tokens in, tokens and log-probabilities out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CONNECT_S = 5.0
 _CONTROL_S = 60.0
 """For loading or unloading an adapter, and for sleeping."""
 _METRICS_S = 5.0
-"""For its counters, which nobody has to have."""
+"""For its counters, which are optional."""
 _MOST_CONNECTIONS = 4096
 """The engine's own limit is below it."""
 
@@ -40,7 +40,7 @@ class HTTPLink:
     """See `VLLMLink`.
 
     Args:
-        server: that was started, or the address of one that somebody else started as ``srl serve`` does.
+        server: that was started, or the address of one that runs already, as ``srl serve`` starts it.
         ends_server: `close` ends the server, too.
     """
 
@@ -59,7 +59,7 @@ class HTTPLink:
         timeout_s: float,
         *,
         priority: int,
-        told: Mapping[str, Any] | None = None,
+        cache_hints: Mapping[str, Any] | None = None,
     ) -> Piece | None:
         """See `VLLMLink`."""
         body: dict[str, Any] = {
@@ -79,8 +79,8 @@ class HTTPLink:
                 "seed": seed,
             },
         }
-        if told is not None:
-            body["kv_transfer_params"] = dict(told)
+        if cache_hints is not None:
+            body["kv_transfer_params"] = dict(cache_hints)
         return self._read(await self._generate(body, timeout_s), name, prompt, sampling)
 
     async def score(
@@ -97,7 +97,7 @@ class HTTPLink:
         try:
             answer = found.json()
             entries = answer["prompt_logprobs"][1:]
-            told = tuple(
+            logprobs = tuple(
                 float(entry[str(token)]["logprob"])
                 for entry, token in zip(entries, tokens[1:], strict=True)
             )
@@ -109,7 +109,7 @@ class HTTPLink:
                 f"{self.place} gives no log-probabilities of a prompt under {name}: {quoted(found)}. "
                 "Use vLLM 0.32 or newer."
             )
-        return told
+        return logprobs
 
     async def _generate(self, body: Mapping[str, Any], timeout_s: float) -> httpx2.Response:
         """The answer to a request for tokens; see `VLLMLink.sample` for what it raises."""
@@ -149,7 +149,7 @@ class HTTPLink:
             finish, tokens = choice["finish_reason"], choice["token_ids"]
             if finish == "abort":
                 return None
-            told = [entry["logprob"] for entry in choice["logprobs"]["content"]]
+            drawn_logprobs = [entry["logprob"] for entry in choice["logprobs"]["content"]]
             drawn = [entry["token_id"] for entry in choice["logprobs"]["content"]] if tokens else []
             details = answer["usage"].get("prompt_tokens_details") or {}
             sound = (
@@ -158,7 +158,9 @@ class HTTPLink:
                 and all(type(token) is int and token >= 0 for token in tokens)
                 and 1 <= len(tokens) <= sampling.max_new_tokens
                 and drawn == tokens
-                and all(isinstance(value, float | int) and value <= ROUNDING for value in told)
+                and all(
+                    isinstance(value, float | int) and value <= ROUNDING for value in drawn_logprobs
+                )
                 and answer["usage"]["prompt_tokens"] == len(prompt)
             )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
@@ -169,7 +171,7 @@ class HTTPLink:
             )
         return Piece(
             token_ids=tuple(tokens),
-            logprobs=tuple(min(float(value), 0.0) for value in told),
+            logprobs=tuple(min(float(value), 0.0) for value in drawn_logprobs),
             finish=finish,
             cached_tokens=int(details.get("cached_tokens") or 0),
         )

@@ -34,7 +34,7 @@ class VLLMLink(Protocol):
         timeout_s: float,
         *,
         priority: int,
-        told: Mapping[str, Any] | None = None,
+        cache_hints: Mapping[str, Any] | None = None,
     ) -> Piece | None:
         """Sample tokens once; None where vLLM cut them off, so that it has to be asked again.
 
@@ -45,7 +45,7 @@ class VLLMLink(Protocol):
             seed: equal seeds draw equal random numbers.
             timeout_s: how long the caller waits.
             priority: lower ones go first where requests wait.
-            told: for the eviction of `srl_agents.caching.vllm_policy`; None where that does not run.
+            cache_hints: for the eviction of `srl_agents.caching.vllm_policy`; None where that does not run.
 
         Raises:
             AdaptersLostError: see there.

@@ -1,4 +1,4 @@
-"""Counters that vLLM tells in Prometheus's text format, and what they say of its speed."""
+"""Reads vLLM's counters in Prometheus's text format, and computes its speed from them."""
 
 from __future__ import annotations
 

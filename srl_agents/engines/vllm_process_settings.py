@@ -39,7 +39,7 @@ class VLLMProcessSettings(EngineSettings):
     max_length: int | None = None
     """Prompt and reply together, in tokens; None takes the model's own."""
     block_tokens: int | None = None
-    """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
+    """Tokens in one block of the prefix cache: only whole blocks are shared. None takes vLLM's own."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
     cache: VLLMCache = field(default_factory=VLLMCache)

@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx2
 
 from srl_agents.engines.kv_events import KVEvents
-from srl_agents.engines.memory_share import ALONE, require_share, share_of
+from srl_agents.engines.memory_share import WITHOUT_TRAINER, require_share, share_of
 from srl_agents.engines.providers import without_keys
 from srl_agents.engines.server_log import cause_of
 from srl_agents.engines.vllm_answers import BASE
@@ -41,7 +41,7 @@ _FIRST_REQUEST = {
     "token_ids": [1],
     "sampling_params": {"max_tokens": 1, "temperature": 0.0},
 }
-"""The server answers /health before it can sample: only a reply says that it serves."""
+"""Body of the request that ends a start: /health already answers before the server can sample."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,13 +53,13 @@ class VLLMServerSettings:
     python: str = ""
     """Interpreter with vLLM; empty takes SRL_VLLM_PYTHON."""
     host: str = "127.0.0.1"
-    """Address that it listens on. Whoever reaches it can load adapters, so keep it local."""
+    """Address that it listens on. Every program that reaches it can load adapters, so keep it local."""
     port: int = 0
     """0 takes a free one."""
     lora_rank: int = 8
-    """Largest rank of an adapter; 0 serves the base alone."""
+    """Largest rank of an adapter; 0 serves only the base."""
     max_versions: int = 8
-    """Adapters that are loaded at once. vLLM evicts beyond that without a word, so we refuse."""
+    """Adapters that are loaded at once. vLLM evicts silently beyond that, so SRL refuses."""
     max_running: int = 64
     """Replies in one batch."""
     max_length: int | None = None
@@ -67,7 +67,7 @@ class VLLMServerSettings:
     dtype: str = "auto"
     """``auto`` takes the model's own, ``float32`` agrees best with the trainer on a CPU."""
     block_tokens: int | None = None
-    """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
+    """Tokens in one block of the prefix cache: only whole blocks are shared. None takes vLLM's own."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU; a GPU has ``memory_share`` instead."""
     cache: VLLMCache = field(default_factory=VLLMCache)
@@ -77,7 +77,7 @@ class VLLMServerSettings:
     memory_share: float | None = None
     """Of the device's memory, for weights and cache together. None: ``gpu_share`` of a GPU; on a CPU at most
     that, and at most half of what is free."""
-    gpu_share: float = ALONE
+    gpu_share: float = WITHOUT_TRAINER
     """Of a GPU's memory, where ``memory_share`` is None."""
     compiled: bool = True
     """Compile and capture the model, which takes a minute at the start; False starts at once."""
@@ -106,16 +106,16 @@ class VLLMServerSettings:
         """The interpreter to start it with.
 
         Raises:
-            ConfigError: none is named, or the named one is no file.
+            ConfigError: none is named, or the named one is not a file.
         """
         found = self.python or os.environ.get(PYTHON, "")
         if not found:
             raise ConfigError(
                 f"vLLM lives in an environment of its own: name its interpreter with --python or {PYTHON}. "
-                "docs/guides/serve.md says how to make one."
+                "docs/guides/serve.md shows how to make one."
             )
         if not Path(found).is_file():
-            raise ConfigError(f"{found} is no interpreter; give one that imports vllm.")
+            raise ConfigError(f"{found} is not an interpreter; give one that imports vllm.")
         return found
 
 
@@ -245,8 +245,8 @@ class VLLMServer:
         arguments += command_line(settings.cache.arguments(cpu_build=cpu_build))
         if self.events is not None:
             published = {"publisher": "zmq", "endpoint": f"ipc://{self.events.path}"}
-            told = {"kv_events_config": {"enable_kv_cache_events": True, **published}}
-            arguments += command_line(told)
+            events = {"kv_events_config": {"enable_kv_cache_events": True, **published}}
+            arguments += command_line(events)
         if cpu_build:
             longest = cpu_arguments(settings.max_length)["max_num_batched_tokens"]
             arguments += ["--no-enable-chunked-prefill"]

@@ -66,7 +66,7 @@ class VLLMSettings(EngineSettings):
     max_length: int | None = None
     """Prompt and reply together, in tokens; None takes the model's own."""
     block_tokens: int | None = None
-    """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
+    """Tokens in one block of the prefix cache: only whole blocks are shared. None takes vLLM's own."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
     cache: VLLMCache = field(default_factory=VLLMCache)
@@ -223,7 +223,7 @@ class VLLMSettings(EngineSettings):
         )
 
     def beside_generation(self) -> EngineSettings:
-        """See `EngineSettings`; the server is generation's alone, so the embedded engine plays the rest."""
+        """See `EngineSettings`; the server only generates, so the embedded engine plays the rest."""
         return TransformersSettings()
 
 
@@ -253,7 +253,7 @@ def open_all(engines: Sequence[VLLMEngine]) -> None:
 
 
 def require_bound(bound: float | None) -> None:
-    """Refuse what is no difference.
+    """Refuse a number that is not a difference.
 
     Raises:
         ConfigError: names it.
@@ -266,7 +266,7 @@ def require_room(max_versions: int, least: int) -> None:
     """Refuse a run that plays more versions at once than vLLM is to hold.
 
     Raises:
-        ConfigError: says how many it plays.
+        ConfigError: how many it plays.
     """
     if least > max_versions:
         raise ConfigError(
@@ -287,8 +287,8 @@ def _blocks_of(base: BaseModel, size: int) -> Callable[[GenerationRequest], tupl
 
 
 def capacity_of(url: str, size: int) -> int:
-    """Blocks that a server has memory for, as it tells; where it does not, more than anybody asks for."""
-    import httpx2  # noqa: PLC0415 - with several servers alone
+    """Blocks that a server reports memory for; where it reports none, more than any request needs."""
+    import httpx2  # noqa: PLC0415 - only with several servers
 
     from srl_agents.engines.vllm_metrics import cache_tokens  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ EVERY_S = 30.0
 
 def to_stderr(line: str) -> None:
     """A line where nothing better shows it."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - the default of whoever gives no console
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - the default of callers without a console
 
 
 class Waiting:
@@ -76,7 +76,7 @@ class Waiting:
 
 
 class SilenceWatch:
-    """Says when none of the requests that one server has was answered for a while.
+    """Prints a line when none of the requests that one server has was answered for a while.
 
     Args:
         who: is asked.

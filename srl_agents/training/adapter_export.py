@@ -71,9 +71,9 @@ class AdapterExport:
             which = f"the weights after the last update, version `{version}` of the run"
             results = _results(self._store, version, self._recipe)
             written.append(self._write(learner, learner, which, results))
-            # earlier weights belong to earlier examples, which nobody kept
-            alone = not self._shown.get(learner)
-            if best is not None and best.step != self._recipe.updates and alone:
+            # earlier weights need the examples of their time, which are not kept
+            unprompted = not self._shown.get(learner)
+            if best is not None and best.step != self._recipe.updates and unprompted:
                 written.append(self._write_best(learner, best))
         return written
 
@@ -110,7 +110,7 @@ class AdapterExport:
 
 
 def _name_base(path: Path, base: str | None) -> None:
-    """Say in PEFT's configuration what the adapter goes on, for who loads the folder alone."""
+    """Write the base into PEFT's configuration, for a reader who loads only this folder."""
     config = json.loads(path.read_text())
     config["base_model_name_or_path"] = base
     path.write_text(json.dumps(config, indent=2, sort_keys=True))

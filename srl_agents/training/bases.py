@@ -1,4 +1,4 @@
-"""The bases of a run in memory, each with what samples its versions; learners know theirs by themselves."""
+"""The bases of a run in memory, each with the engine that samples its versions and with its learners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opponents behind endpoints may still be asked and cost; who has spent its budget leaves the pool.
+"""Budgets of opponents behind endpoints: requests and cost. An agent without budget leaves the pool.
 
 It leaves game by game: a rest that does not cover matches of a long game may cover those of a short one.
 
@@ -54,7 +54,7 @@ class Spent:
     matches: dict[str, MatchSpent] = field(default_factory=dict)
     """Match id -> what was really asked, runs that were killed included."""
     lost: int = 0
-    """Requests that were sent in vain, as far as somebody writes them down."""
+    """Requests that were sent in vain, as far as they are recorded."""
 
     @property
     def asked(self) -> int:
@@ -78,7 +78,7 @@ class Budgets:
         first_cost: by agent, what a reply costs at most, as far as its limits tell.
         say: shows a line.
         repeatable: a match that is played again asks the same, and a journal answers.
-        lost: requests that an agent was sent in vain, killed runs included; None where nobody knows. Then
+        lost: requests that an agent was sent in vain, killed runs included; None if unknown. Then
             each seat that a kill cut off counts as one.
     """
 
@@ -95,9 +95,9 @@ class Budgets:
     ) -> None:
         self._budgets, self._path, self._say = budgets, folder / SPENT, say
         self._most, self._repeatable, self._lost = most_replies, repeatable, lost
-        told = json.loads(self._path.read_text()) if self._path.is_file() else {}
+        kept = json.loads(self._path.read_text()) if self._path.is_file() else {}
         self.spent = {
-            agent: _read(told.get(agent), first_cost.get(agent, 0.0)) for agent in budgets
+            agent: _read(kept.get(agent), first_cost.get(agent, 0.0)) for agent in budgets
         }
         self._counted: dict[tuple[str, str], tuple[int, float]] = {}
         """(agent, match) -> requests and cost as which a match that is played is counted."""
@@ -152,7 +152,7 @@ class Budgets:
         return specs
 
     def affordable(self, specs: Sequence[MatchSpec]) -> list[MatchSpec]:
-        """The matches without those that an agent's budget does not cover; says which these are."""
+        """The matches without those that an agent's budget does not cover; shows a line for each of these."""
         gone = self.unaffordable(specs)
         for agent, env_id in gone:
             self.tell(agent, env_id)
@@ -165,7 +165,7 @@ class Budgets:
         budget, spent = self._budgets[agent], self.spent[agent]
         cost = "" if budget.cost is None else f", {spent.paid:.4g} of {budget.cost:g} paid"
         self._say(
-            f"{agent} is no longer met in {env_id}: {spent.asked} of its budget of {budget.requests} "
+            f"{agent} does not play {env_id} any more: {spent.asked} of its budget of {budget.requests} "
             f"requests asked{cost}, and what is left does not cover the next matches."
         )
 
@@ -274,21 +274,21 @@ class Budgets:
     def _write(self) -> None:
         if not self._budgets:
             return
-        told = {
+        totals = {
             agent: asdict(own) | {"requests": own.asked, "cost": own.paid}
             for agent, own in self.spent.items()
         }
         temporary = self._path.with_suffix(".tmp")
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(told, file, indent=1)
+            json.dump(totals, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._path)
 
 
-def _read(told: Mapping[str, Any] | None, first_cost: float) -> Spent:
-    """What a run that is gone on with was asked; counted from nothing until a checkpoint says more."""
-    if told is None:
+def _read(kept: Mapping[str, Any] | None, first_cost: float) -> Spent:
+    """Requests and cost of one agent in a run that is continued; zero until a checkpoint restores more."""
+    if kept is None:
         return Spent(dearest=first_cost)
-    matches = {key: MatchSpent(**own) for key, own in told["matches"].items()}
-    return Spent(dearest=told["dearest"], matches=matches)
+    matches = {key: MatchSpent(**own) for key, own in kept["matches"].items()}
+    return Spent(dearest=kept["dearest"], matches=matches)

@@ -112,8 +112,8 @@ class Listeners:
         for sink in self.sinks:
             if isinstance(sink, type) or not (hasattr(sink, "write") and hasattr(sink, "close")):
                 raise ConfigError(
-                    f"sinks: {sink!r}: give an object with write(record) and close(), as "
-                    "srl_agents.metrics.Sink says."
+                    f"sinks: {sink!r}: give an object with write(record) and close(); "
+                    "srl_agents.metrics.Sink describes them."
                 )
 
     def __bool__(self) -> bool:

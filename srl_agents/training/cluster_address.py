@@ -29,7 +29,7 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
         raise ModuleNotFoundError("no ray", name="ray")
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError(
-            "--ray, torchrun: a run on a cluster has one trainer. Give the command alone, without torchrun."
+            "--ray, torchrun: a run on a cluster has one trainer. Give only the command, without torchrun."
         )
     if recipe.placement not in ("auto", "disaggregated"):
         raise ConfigError(
@@ -37,8 +37,8 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
         )
     if recipe.opponents.agents:
         raise ConfigError(
-            f"--ray, opponents.agents={', '.join(recipe.opponents.agents)}: workers of a cluster have the "
-            "league's own players and bots alone. Leave out one of the two."
+            f"--ray, opponents.agents={', '.join(recipe.opponents.agents)}: workers of a cluster have only "
+            "the league's own players and bots. Leave out one of the two."
         )
     own = recipe.asynchronous
     added = ["placement=disaggregated"] if recipe.placement == "auto" else []
@@ -57,10 +57,10 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
 
 
 def require_answer(address: str) -> None:
-    """See that somebody answers at the address of a cluster; Ray itself would try for minutes.
+    """Require an answer at the address of a cluster; Ray itself would try for minutes.
 
     Raises:
-        ConfigError: nobody does, or it is no address.
+        ConfigError: no cluster answers, or it is not an address.
     """
     if address in ("auto", "local"):
         return

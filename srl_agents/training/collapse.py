@@ -17,7 +17,7 @@ from srl_agents.training.vital_signs import Finding
 PATIENCE = 3
 """Updates in a row without one accepted reply; a run that ends waits for no more of them."""
 _CHANCE = 1e-9
-"""Below it so many refusals in a row are no accident of a learner that plays as before."""
+"""Below this probability, so many refusals in a row are not chance in a learner that plays as before."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class CollapseWatch:
 
     Args:
         learners: their names.
-        silent_updates: updates without one accepted reply of anybody that are enough.
+        silent_updates: after so many updates in which no learner's reply was accepted, the run is reported.
     """
 
     def __init__(self, learners: Iterable[str], silent_updates: int) -> None:
@@ -73,10 +73,10 @@ class CollapseWatch:
             update: number of the update that is being played, from 1.
             episodes: of it.
             live: agent id -> learner.
-            last: there is no further update.
+            last: whether this is the last update.
 
         Returns:
-            Who has collapsed; and after `silent_updates`, once, that nobody was ever accepted.
+            One finding per collapsed learner; and one, after `silent_updates`, where no reply was accepted.
         """
         found = []
         for name in self._seen:
@@ -92,15 +92,17 @@ class CollapseWatch:
             seen.count(len(turns) - sum(turns), sum(turns))
             if seen.updates >= (1 if last else PATIENCE) and seen.by_chance < _CHANCE:
                 first = update - seen.updates + 1
-                told = _in_words(name, first, seen)
-                found.append(Finding(fault="replies_refused", told=told, learner=name, since=first))
+                message = _in_words(name, first, seen)
+                found.append(
+                    Finding(fault="replies_refused", message=message, learner=name, since=first)
+                )
         played = [seen for seen in self._seen.values() if seen.updates or seen.accepted]
         if played and all(
             not seen.accepted and seen.updates >= self._silent_updates for seen in played
         ):
             replies = sum(seen.silent for seen in played)
-            told = f"none of {replies} replies in {max(s.updates for s in played)} updates"
-            found.append(Finding(fault="never_accepted", told=told, since=1))
+            message = f"none of {replies} replies in {max(s.updates for s in played)} updates"
+            found.append(Finding(fault="never_accepted", message=message, since=1))
         return found
 
     def state(self) -> dict[str, Any]:

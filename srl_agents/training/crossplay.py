@@ -1,4 +1,4 @@
-"""Learners of independent runs play each other: every two of them, in all seats, on seeds that nobody saw.
+"""Learners of independent runs play each other: every two of them, in all seats, on unused seeds.
 
 A pair that was trained together may have a language of its own. Whether a learner plays with strangers shows
 where runs meet: the matrix beside its blocks of one run each. The bases that learners began as sit at
@@ -106,8 +106,8 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
     """The exported learners of runs, what they began as, and the recipe of the first.
 
     Raises:
-        ConfigError: two folders of one name; a folder holds no run or exported
-            nobody; or the runs are of different games.
+        ConfigError: two folders of one name; a folder holds no run, or a run without exported
+            learners; or the runs are of different games.
     """
     if len({run.name for run in runs}) < len(runs):
         raise ConfigError("two runs have folders of one name, by which players are called.")
@@ -148,7 +148,7 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
         game, *others = recipe.games
         if others or game.seats == 1:
             names = ", ".join(own.name for own in recipe.games)
-            why = "several games" if others else "one seat, in which nobody is met"
+            why = "several games" if others else "one seat, without other players"
             raise ConfigError(f"{run} plays {names}: {why}; only runs of one game meet.")
         other = first.games[0]
         if (game.env_id, game.options, game.teams) != (other.env_id, other.options, other.teams):

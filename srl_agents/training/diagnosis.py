@@ -1,4 +1,4 @@
-"""What a run's metrics say is wrong with it, in order of likelihood, each with a remedy.
+"""Faults that a run's metrics indicate, in order of likelihood, each with a remedy.
 
 Arithmetic on the records that every run writes; nothing is loaded.
 """
@@ -19,7 +19,7 @@ from srl_agents.training.survival import read_events
 _RECENT = 5
 """Updates that say how a run is now."""
 _ENOUGH = 6
-"""Updates before a trend says something."""
+"""Updates before a trend is meaningful."""
 
 Records = Sequence[Mapping[str, Any]]
 Series = Callable[[str], list[float]]
@@ -50,7 +50,7 @@ def diagnose(folder: Path, recipe: Mapping[str, Any]) -> list[Complaint]:
         found.append(
             Complaint(
                 likelihood=0.5,
-                what="there is no record of an update yet",
+                what="the run has not recorded an update yet",
                 remedy="wait for the first update; if nothing runs, go on with: "
                 f"srl train {shlex.quote(str(folder))}",
             )
@@ -164,7 +164,7 @@ def _no_progress(values: Series, _: Mapping[str, Any]) -> Found:
     elif len(scores) >= 3 and max(scores[-3:]) < 0.53:
         yield (
             0.5,
-            "it is no better than the version it started as",
+            "it plays as well as the version it started as, not better",
             "more updates, more start_states",
         )
 

@@ -95,7 +95,7 @@ class CutModel:
     """What there was too little of for its widths."""
 
     @property
-    def told(self) -> list[str]:
+    def cuts(self) -> list[str]:
         """What was cut beside layers."""
         lines = []
         if not self.own_tokenizer:
@@ -160,26 +160,26 @@ def dry_run(
                 _step(training, name)
         finally:
             training.close()
-    told = []
+    lines = []
     for base in recipe.bases:
         made = cut[base.name]
-        told += [
+        lines += [
             f"{recipe.name}: one update of {', '.join(base.learners)} on {made.whole.name} cut to "
             f"{made.made.layers} of {made.whole.layers} layers with random weights, "
             f"{base_type_of(base, made.whole)}.",
-            *made.told,
+            *made.cuts,
         ]
-    told.append("Replies were paid by lot: what is rewarded was not tried.")
+    lines.append("Replies were paid by lot: what is rewarded was not tried.")
     if len(forced) == len(recipe.learners):
-        told.append(
-            "Nobody had a turn to learn from: all stepped along ones, and no loss was tried."
+        lines.append(
+            "No learner had a turn to learn from: all stepped along ones, and no loss was tried."
         )
     elif forced:
-        told.append(
-            f"{', '.join(forced)} had no turn to learn from, and stepped along ones: the loss was tried by "
-            "the others alone."
+        lines.append(
+            f"{', '.join(forced)} had no turn to learn from, and stepped along ones: only the others tried "
+            "the loss."
         )
-    return told
+    return lines
 
 
 def _step(training: LeagueTraining, name: str) -> None:
@@ -318,7 +318,7 @@ def _whole(name: str) -> Architecture:
     """The numbers of a model, planned or not.
 
     Raises:
-        ConfigError: nothing here knows it.
+        ConfigError: the model is unknown here.
     """
     try:
         return architecture_of(name)
@@ -330,7 +330,7 @@ def _whole(name: str) -> Architecture:
 
 
 def _sizes(name: str, config: dict[str, Any]) -> Architecture:
-    """What a configuration says of sizes; of a kind that cannot be planned its dense part alone."""
+    """Sizes in a configuration; of a kind that cannot be planned only its dense part."""
     if config.get("model_type") not in architecture.KINDS:
         config = config | {"model_type": architecture.KINDS[0]}
     return architecture.from_config(name, config)
@@ -344,6 +344,6 @@ def _numbers(model: Architecture, found: Path | None) -> dict[str, Any]:
 
 
 def _ends_of(folder: Path) -> dict[str, Any]:
-    """What a model's configuration says of special tokens."""
+    """Special tokens in a model's configuration."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}

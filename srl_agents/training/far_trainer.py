@@ -1,7 +1,7 @@
-"""The trainer of a run in a process that somebody else started, maybe on another machine.
+"""The trainer of a run in a process that its caller started, maybe on another machine.
 
-What it would show on a console waits until it is asked for. Whoever starts it, such as
-`srl_agents.training.ray_trainer`, decides where it runs; nothing here knows Ray.
+Calls of its console wait until the caller fetches them. The caller, such as
+`srl_agents.training.ray_trainer`, decides where it runs; this module does not use Ray.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from srl_envs.settings import build
 if TYPE_CHECKING:
     from srl_agents.training.run import LeagueTraining
 
-Told = tuple[str, tuple[Any, ...]]
+ViewCall = tuple[str, tuple[Any, ...]]
 """Method of a `ConsoleView`, and what it is called with."""
 _LOOK_S = 0.2
 
 
 class FarView(ConsoleView):
-    """Keeps what it should show, until somebody has heard it."""
+    """Keeps calls of the console until the follower has received them."""
 
     def __init__(self) -> None:
         super().__init__("", 0, Console(quiet=True))
-        self._kept: list[Told] = []
+        self._kept: list[ViewCall] = []
         self._before = 0
-        """How many were heard."""
+        """How many the follower has received."""
         self._changed = threading.Condition()
 
-    def told(self, heard: int, patience_s: float) -> list[Told]:
-        """What was not heard yet; waits a while for something.
+    def calls_after(self, received: int, patience_s: float) -> list[ViewCall]:
+        """Calls that the follower has not received yet; waits a while for one.
 
         Args:
-            heard: how many have arrived until now; they are not told again.
+            received: how many have arrived until now; they are not returned again.
             patience_s: seconds.
         """
         with self._changed:
-            del self._kept[: heard - self._before]
-            self._before = heard
+            del self._kept[: received - self._before]
+            self._before = received
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._kept, patience_s)
             return list(self._kept)
@@ -117,9 +117,9 @@ class FarTrainer:
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS", ""),
         }
 
-    def told(self, heard: int, patience_s: float) -> list[Told]:
-        """See `FarView.told`."""
-        return self._view.told(heard, patience_s)
+    def calls_after(self, heard: int, patience_s: float) -> list[ViewCall]:
+        """See `FarView.calls_after`."""
+        return self._view.calls_after(heard, patience_s)
 
     def stop(self) -> str:
         """Keep the last finished update, for a caller that ends this process next.
@@ -136,7 +136,7 @@ class FarTrainer:
         """Begin or continue the run, and bring it to its end.
 
         Args:
-            force: begin although the plan says that memory is too small.
+            force: begin although memory is too small by the plan.
             trace_one: write a profiler's trace of one update.
             patience_s: for a trainer that had the folder before and is still ending.
 
@@ -167,7 +167,7 @@ class FarTrainer:
 
 
 def wait_for_writer(folder: Path, patience_s: float) -> bool:
-    """Until nobody writes to a run.
+    """Wait until no process writes to a run.
 
     Args:
         folder: of the run.

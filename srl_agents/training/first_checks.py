@@ -1,4 +1,4 @@
-"""What a recipe names outside of itself, looked at before anything heavy is imported: files and addresses."""
+"""Checks of the files and addresses that a recipe names, before anything heavy is imported."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def plan_first(
         processes: that share the run.
 
     Raises:
-        ConfigError: it does not fit; says what would.
+        ConfigError: it does not fit; the text names settings that would.
     """
     if recipe.promotion is not None:
         say(recipe.promotion.line)

@@ -177,7 +177,7 @@ class Generator:
             await asyncio.sleep(_LOOK_S)
 
     async def _take_over(self, order: MatchOrder) -> None:
-        """Install the versions of an order, and let its learners write if nobody newer does."""
+        """Install the versions of an order; its learners write unless a newer order has seated theirs."""
         for update in order.updates:
             if str(update.version) not in self._installed:
                 await self._engine_of(update.version.learner).install(update)
@@ -188,7 +188,7 @@ class Generator:
                 self._newest[learner] = self._policy_of(self._installed[agent])
 
     def _seat(self, order: MatchOrder) -> None:
-        """Policies of this order alone: a version that learns in it may be an opponent in the next."""
+        """Policies of only this order: a version that learns in it may be an opponent in the next."""
         self._policies.clear()
         self._policies |= self._always
         for update in order.updates:

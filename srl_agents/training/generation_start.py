@@ -15,7 +15,7 @@ from srl_agents.training.single_parts import shared_weights
 from srl_agents.training.supervised import Supervised
 
 GENERATION_LOG = "generation.log"
-"""What the generation process says, in a run's folder."""
+"""Output of the generation process, in a run's folder."""
 
 
 def start_generation(
@@ -27,7 +27,7 @@ def start_generation(
     *,
     cluster: str,
 ) -> Supervised | None:
-    """Start the process that plays what is learned from, or has a cluster play, if the recipe wants one.
+    """Start the process that plays what is learned from, or a cluster's, if the recipe has one.
 
     Args:
         recipe: of the run.

@@ -1,4 +1,4 @@
-"""How busy a GPU was, as its driver tells, on average from one record to the next."""
+"""Load of a GPU from its driver, on average from one record to the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EVERY_S = 0.5
 
 
 class GPULoad:
-    """Reads in a thread until it is closed, or until reading fails: then nothing more is told.
+    """Reads in a thread until it is closed, or until reading fails: then it reports no more load.
 
     Args:
         read: percent of the time just passed in which the GPU computed, as `torch.cuda.utilization`.

@@ -27,7 +27,7 @@ class CoordinationGroups:
         self._of = {learner: name for name, own in groups.items() for learner in own}
 
     def teaching(self, learner: str) -> Teaching | None:
-        """Who teaches a learner in this update, if anybody does."""
+        """The teachers of a learner in this update, if it has any."""
         group = self._of[learner]
         return self._coordinators[group].teaching(learner, list(self._learners[group]))
 
@@ -94,10 +94,10 @@ def coordination_of(recipe: LeagueRecipe) -> CoordinationGroups:
     bases, settings = recipe.bases, recipe.coordination
     if len(bases) == 1 or not settings.within_a_base:
         return CoordinationGroups({"all": recipe.learners}, lambda _: settings.make_coordinator())
-    alone = {base.name for base in bases if len(base.learners) == 1}
+    single = {base.name for base in bases if len(base.learners) == 1}
     return CoordinationGroups(
         {base.name: base.learners for base in bases},
-        lambda name: Coordinator() if name in alone else settings.make_coordinator(),
+        lambda name: Coordinator() if name in single else settings.make_coordinator(),
     )
 
 
@@ -106,8 +106,9 @@ def said_of_groups(recipe: LeagueRecipe) -> str:
     bases, kind = recipe.bases, recipe.coordination
     if len(bases) == 1 or not kind.within_a_base:
         return ""
-    told = [
-        f"{', '.join(base.learners)} on {base.name}" + (" alone" if len(base.learners) == 1 else "")
+    groups = [
+        f"{', '.join(base.learners)} on {base.name}"
+        + (" (one learner)" if len(base.learners) == 1 else "")
         for base in bases
     ]
-    return f"coordination {kind.kind!r} acts within each base: {'; '.join(told)}"
+    return f"coordination {kind.kind!r} acts within each base: {'; '.join(groups)}"

@@ -1,4 +1,4 @@
-"""Agents that are no part of a league, and whom its learners meet: models, adapters, endpoints."""
+"""Agents that do not belong to a league, and that its learners play with: models, adapters, endpoints."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def open_journal(
 
     Args:
         names: of all guests of this process.
-        journal: file that replies are kept in, of this process alone.
+        journal: file that replies are kept in, of this process only.
         opened: closes it, behind the engines.
         sent: file that requests are kept in; None for none.
 
@@ -74,9 +74,9 @@ def open_journal(
     opened.callback(kept.close)
     if sent is None:
         return Asking(journal=kept)
-    told = SentRequests(sent)
-    opened.callback(told.close)
-    return Asking(journal=kept, sent=told)
+    sent_requests = SentRequests(sent)
+    opened.callback(sent_requests.close)
+    return Asking(journal=kept, sent=sent_requests)
 
 
 def desks(names: Collection[str]) -> list[str]:
@@ -96,7 +96,7 @@ def seat_loaded(
         bases: of this process.
 
     Raises:
-        ConfigError: one is not what ``opponents.pinned`` says.
+        ConfigError: one differs from ``opponents.pinned``.
         ModelError: a model or an adapter cannot be loaded.
     """
     candidates = _candidates(recipe, names)
@@ -122,7 +122,7 @@ def check_pinned_files(recipe: LeagueRecipe) -> None:
     Bases that must be fetched first are left to `seat_loaded`, and with them what their tokenizers write.
 
     Raises:
-        ConfigError: one is not what ``opponents.pinned`` says.
+        ConfigError: one differs from ``opponents.pinned``.
         UnknownPolicyError: a folder holds no adapter, or its file cannot be read.
     """
     for text in recipe.opponents.pinned:

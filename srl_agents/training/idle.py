@@ -1,4 +1,4 @@
-"""Says why learners bring no gradient, when they begin not to."""
+"""Reports why learners bring no gradient, when they begin not to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 
 class IdleLearners:
-    """Remembers whose idleness was told.
+    """Remembers the learners whose idleness was reported.
 
     Args:
         say: shows a line.

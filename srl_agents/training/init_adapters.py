@@ -1,4 +1,4 @@
-"""Learners that begin as adapters somebody made before: looked at early, read once, kept with the run.
+"""Learners that begin as existing adapters: checked early, read once, kept with the run.
 
 The run's folder gets its own copies. A run that is continued reads those, so what begins after them (the
 reference ``start``, exploiters that start again) begins from the same weights when the originals are gone.
@@ -33,14 +33,14 @@ _CONFIG = "adapter_config.json"
 
 
 def check_init_adapters(recipe: LeagueRecipe, folder: Path) -> None:
-    """Refuse adapters that learners cannot begin as, from their files alone; nothing is loaded.
+    """Refuse adapters that learners cannot begin as, by only their files; nothing is loaded.
 
     Args:
         recipe: of the run.
         folder: of the run; where it holds copies, the originals are not looked at.
 
     Raises:
-        ConfigError: an adapter is of another base, shape or kind; says which setting to change.
+        ConfigError: an adapter is of another base, shape or kind; the text names the setting to change.
         UnknownPolicyError: a folder holds no adapter.
     """
     if (folder / INIT_ADAPTER).is_dir():
@@ -60,7 +60,7 @@ def load_init_adapters(bases: Sequence[LoadedBase], folder: Path, view: ConsoleV
     Args:
         bases: get the adapters; without ``init_adapter`` nothing happens.
         folder: of the run; ``init_adapter`` in it holds copies.
-        view: hears who begins as what.
+        view: shows which learner begins as which adapter.
 
     Raises:
         CheckpointError: a copy, or a snapshot of another run, is damaged.
@@ -98,38 +98,38 @@ def load_init_adapters(bases: Sequence[LoadedBase], folder: Path, view: ConsoleV
 
 def _check(base: Base, path: str) -> None:
     folder, lora = Path(path).expanduser(), base.lora
-    adapter_shape(folder)  # says what is missing
+    adapter_shape(folder)  # raises where a file is missing
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     _check_base(folder, str(config.get("base_model_name_or_path") or ""), base.model)
     rank, alpha = check_adapter(ModelName(model=base.model, adapter=path))
     if (rank, alpha) != (lora.rank, lora.alpha):
         raise ConfigError(
-            f"init_adapter: {folder} has rank {rank} and alpha {alpha:g}, and lora says {lora.rank} and "
+            f"init_adapter: {folder} has rank {rank} and alpha {alpha:g}, and lora has {lora.rank} and "
             f"{lora.alpha:g}. Set lora.rank={rank} and lora.alpha={alpha:g}."
         )
     acts = "reply" if config.get("alora_invocation_tokens") else "start"
     if acts != lora.activation:
         raise ConfigError(
-            f"init_adapter: {folder} was made with lora.activation={acts!r}, and the recipe says "
+            f"init_adapter: {folder} was made with lora.activation={acts!r}, and the recipe has "
             f"{lora.activation!r}. Set lora.activation={acts!r}."
         )
     _check_layers(folder, base)
 
 
-def _check_base(folder: Path, told: str, model: str) -> None:
-    """Compare hub ids without their owners, as mirrors have other owners; folders tell nothing."""
+def _check_base(folder: Path, named: str, model: str) -> None:
+    """Compare hub ids without their owners, as mirrors have other owners; folders are not compared."""
     own = base_of(model) or ""
-    if any(name.count("/") != 1 or local_folder(name) is not None for name in (told, own)):
+    if any(name.count("/") != 1 or local_folder(name) is not None for name in (named, own)):
         return
-    if told.rpartition("/")[2].lower() != own.rpartition("/")[2].lower():
+    if named.rpartition("/")[2].lower() != own.rpartition("/")[2].lower():
         raise ConfigError(
-            f"init_adapter: {folder} was made on {told}, and model is {model}. Set model={told}; if the two "
+            f"init_adapter: {folder} was made on {named}, and model is {model}. Set model={named}; if both "
             f"are the same weights, correct base_model_name_or_path in {folder / _CONFIG}."
         )
 
 
 def _check_layers(folder: Path, base: Base) -> None:
-    """Compare the names of layers; a model whose layers nobody knows yet is compared once it is loaded."""
+    """Compare the names of layers; where they are unknown before loading, this is done after it."""
     lora, layers = base.lora, adapter_layers(folder)
     targets: Sequence[str]
     if lora.target_modules == "all-linear":

@@ -1,4 +1,4 @@
-"""Looks at what a run stands on before each update: host memory, disk, clock."""
+"""Checks the machine before each update: host memory, disk, clock."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class MachineWatch:
     Args:
         settings: the limits.
         folder: of the run.
-        clock: seconds, as the system's clock tells them.
-        passed: seconds that passed since some moment, whatever the clock says.
+        clock: seconds of the system's clock.
+        passed: seconds that passed since some moment, whatever the system's clock shows.
     """
 
     def __init__(
@@ -44,18 +44,18 @@ class MachineWatch:
         ahead = self._clock() - self._passed()
         jump, self._ahead = ahead - self._ahead, ahead
         if abs(jump) > limits.clock_jump_s:
-            told = f"the clock moved {jump:+,.0f} s against the time that passed"
-            yield Finding(fault="clock_jumped", told=told)
+            message = f"the clock moved {jump:+,.0f} s against the time that passed"
+            yield Finding(fault="clock_jumped", message=message)
         free = memory_of(torch.device("cpu")).free / _MIB
         if free < limits.min_free_memory_mib:
-            told = f"{free:,.0f} MiB are free, less than {limits.min_free_memory_mib:g}"
-            yield Finding(fault="host_memory_low", told=told)
+            message = f"{free:,.0f} MiB are free, less than {limits.min_free_memory_mib:g}"
+            yield Finding(fault="host_memory_low", message=message)
         if limits.min_free_disk_mib:
             room = shutil.disk_usage(self._folder).free / _MIB
             needed = limits.min_free_disk_mib + 2 * self._checkpoint_mib()
             if room < needed:
-                told = f"{room:,.0f} MiB are free in {self._folder}, less than {needed:,.0f}"
-                yield Finding(fault="disk_low", told=told)
+                message = f"{room:,.0f} MiB are free in {self._folder}, less than {needed:,.0f}"
+                yield Finding(fault="disk_low", message=message)
 
     def _checkpoint_mib(self) -> float:
         """Size of the newest checkpoint; 0 before the first."""

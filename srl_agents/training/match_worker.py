@@ -1,7 +1,7 @@
 """One of many processes that play: its own base, engine and environments, no folder of a run, no league.
 
-It is told which weights to have and which matches to play, and tells episodes. Whoever starts it, such as
-`srl_agents.training.ray_generation`, decides what is played where; nothing here knows Ray.
+It receives versions to install and matches to play, and returns episodes. Its caller, such as
+`srl_agents.training.ray_generation`, decides what is played where; this module does not use Ray.
 """
 
 from __future__ import annotations

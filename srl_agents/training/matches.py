@@ -65,7 +65,7 @@ class Matches:
         """
         mine = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
         self.view.phase(phase, len(mine))
-        alone = self.processes.size == 1
+        single_process = self.processes.size == 1
         ended: list[tuple[Episode, Transcript]] = []
 
         def keep(episode: Episode, transcript: Transcript) -> None:
@@ -73,10 +73,12 @@ class Matches:
 
         self.budgets.take(specs)
         with self._whole():
-            played = self.rollouts.play(mine, self.view.advance, finished if alone else keep)
+            played = self.rollouts.play(
+                mine, self.view.advance, finished if single_process else keep
+            )
         episodes = self.processes.interleave(played)
         self.budgets.give_back(specs, episodes)
-        if finished is not None and not alone:
+        if finished is not None and not single_process:
             for episode, transcript in (
                 match for part in self.processes.gather(ended) for match in part
             ):

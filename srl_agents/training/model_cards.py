@@ -1,4 +1,4 @@
-"""Model cards: what stands beside exported weights for whoever finds them later."""
+"""Model cards: the page beside exported weights, for their later users."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ or `vllm serve {source} --enable-lora --max-lora-rank {vllm_rank} --lora-modules
 
 _USE_ADAPTER_OF_SHIPPED = """\
 `{base}` comes with SRL and is on no hub, so `adapter_config.json` names no base: give it yourself, as the
-folder that SRL knows (`{install}`).
+folder of the shipped model (`{install}`).
 
 ```python
 from peft import PeftModel
@@ -102,7 +102,7 @@ def _is_folder(model: str) -> bool:
 def model_card(
     recipe: LeagueRecipe, base: Base, name: str, which: str, results: str, *, prompted: bool
 ) -> str:
-    """The card of a learner's weights, LoRA or whole, as the recipe says.
+    """The card of a learner's weights, LoRA or whole by the recipe.
 
     Args:
         recipe: of the run.

@@ -1,4 +1,4 @@
-"""How a run ended; light, for whoever only waits for it."""
+"""How a run ended; light, for callers that only wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Outcome:
     """How a run ended that came to its end, or that a callback stopped."""
 
     learned: bool
-    """Somebody took a step."""
+    """Whether any learner took a step."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Learner -> why it took none in the last update."""
     stopped: str = ""

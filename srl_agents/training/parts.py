@@ -116,7 +116,7 @@ class Ground:
     """They, who have answered."""
     bases: tuple[LoadedBase, ...]
     process: Supervised | None
-    """Plays for later updates, if the recipe wants that; it loads meanwhile."""
+    """Plays for later updates, if the recipe asks for it; it loads meanwhile."""
     checkpointing: bool
     """What ``gradient_checkpointing: auto`` means in this run."""
     asks_again: bool
@@ -159,7 +159,7 @@ class Parts(Learning):
     idle: IdleLearners
     meter: SystemMeter
     ahead: MatchesAhead | None
-    """What another process plays, if the recipe wants that; otherwise `matches` plays all."""
+    """What another process plays, if the recipe asks for that; otherwise `matches` plays all."""
     memory: PhaseManager
 
 
@@ -203,7 +203,7 @@ def _on_ground(
     *,
     cluster: str,
 ) -> Ground:
-    """Take the folder. A folder with other files and no recipe is no run, so the recipe comes first."""
+    """Take the folder. The recipe is written first: without it, a folder with files is not a run."""
     require_trackers(recipe.report_to)
     if recipe.generation is not None and processes.size > 1:
         raise ConfigError(
@@ -240,14 +240,14 @@ def _on_ground(
         )
     for desk in desks(served):
         view.say(
-            f"moves of a person: answer at {desk}; `srl watch {folder}` says when they are waited for"
+            f"moves of a person: answer at {desk}; `srl watch {folder}` shows when they are waited for"
         )
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
     checkpointing = checkpointing_by_plan(recipe, processes.size)
     mesh = processes.mesh(device_named(recipe.device).type) if recipe.memory.sharded else None
     bases = load_bases(recipe, mesh=mesh)
-    if told := said_of_groups(recipe):
-        view.say(told)
+    if line := said_of_groups(recipe):
+        view.say(line)
     _say_where(recipe, bases, view)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
@@ -277,7 +277,7 @@ def _on_ground(
 def _say_where(recipe: LeagueRecipe, bases: tuple[LoadedBase, ...], view: ConsoleView) -> None:
     """What was decided for the recipe about its devices."""
     if recipe.memory.tf32 and all(base.model.device.type == "cpu" for base in bases):
-        view.say("memory.tf32: this run has no GPU, where alone it changes anything")
+        view.say("memory.tf32: this run has no GPU, and the setting changes nothing on a CPU")
     for base in recipe.bases:
         if base.placed_by:
             view.say(f"placement of {base.name}: {base.placement} ({base.placed_by})")
@@ -533,7 +533,7 @@ def _close(loop: asyncio.Runner, engine: Engine) -> None:
 def _guests(
     learning: Learning, playing: Sequence[PlayingBase], loop: asyncio.Runner
 ) -> dict[str, Policy]:
-    """Policies of those whom learners meet and that are no part of the league, by agent id."""
+    """Policies of agents outside the league that learners play with, by agent id."""
     recipe = learning.recipe
     guests = {**learning.served, **seat_loaded(recipe, recipe.guests, playing)}
     learning.opened.callback(lambda: loop.run(close_engines(g.policy for g in guests.values())))

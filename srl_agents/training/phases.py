@@ -2,7 +2,7 @@
 
 ``play`` matches, ``judge`` the episodes, ``credit`` them, ``update`` the weights, ``publish`` the new
 versions, ``look`` at them on eval seeds, ``report`` the metrics, take a ``snapshot``, write a
-``checkpoint``. A phase changes the parts and the `Update`, and knows no other phase.
+``checkpoint``. A phase changes the parts and the `Update`, and calls no other phase.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def judge(parts: Parts, update: Update) -> None:
 
 
 def credit(parts: Parts, update: Update) -> None:
-    """Turn rewards into every learner's rows, before anybody's weights move."""
+    """Turn rewards into every learner's rows, before any weights move."""
     for base in parts.bases:
         with parts.memory.phase(phase_on("credit", base.settings.folder)):
             for name in base.settings.learners:
@@ -163,8 +163,8 @@ def _skip_stale(parts: Parts, update: Update) -> None:
     for name, values in update.learners.items():
         lag = values.get("version_lag", 0.0)
         if lag > limit:
-            told = f"rows are {lag:.1f} steps old on average, more than {limit:g}"
-            finding = Finding(fault="rollouts_stale", told=told, learner=name)
+            message = f"rows are {lag:.1f} steps old on average, more than {limit:g}"
+            finding = Finding(fault="rollouts_stale", message=message, learner=name)
             if parts.survival.meet(finding) == "skip_batch":
                 update.batches.pop(name, None)
                 values["skipped"] = 1.0
@@ -201,7 +201,7 @@ def publish(parts: Parts, update: Update) -> None:
 
 
 def look(parts: Parts, update: Update) -> None:
-    """Measure the new versions, where the recipe wants it now."""
+    """Measure the new versions, where the recipe asks for a look after this update."""
     every = parts.recipe.evaluation.every
     if every and update.number % every == 0:
         update.score = evaluation.look(parts, update.number, update.learners)

@@ -23,7 +23,7 @@ def own_folder(folder: Path, processes: Processes) -> Iterator[Path]:
         processes: of the run.
     """
     if processes.first:
-        processes.gather(None)  # nobody writes before all have read
+        processes.gather(None)  # no process writes before all have read
         yield folder
         return
     with scratch("process") as parent:

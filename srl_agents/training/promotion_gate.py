@@ -37,7 +37,7 @@ class PromotionGate:
         self.anchors, self._play = tuple(anchors), play
 
     def passes(self, learner: str) -> tuple[bool, str]:
-        """Whether the learner's present version replaces its best, and a line that says why."""
+        """Whether the learner's present version replaces its best, and a line with the reason."""
         candidate, best = self.league.live(learner), self.league.best[learner]
         if candidate == best:
             return False, f"{label_of(candidate)} is the best already"
@@ -85,7 +85,8 @@ class PromotionGate:
             return np.array(list(self._by_seed(played, candidate, best).values()))
         partners = self._partners(learner)
         new, old = (
-            self._returns(phase, who, partners, seeds, alone=True) for who in (candidate, best)
+            self._returns(phase, who, partners, seeds, single_seat=True)
+            for who in (candidate, best)
         )
         return _on_common_seeds([(new, old)])
 
@@ -96,13 +97,13 @@ class PromotionGate:
         partners: Sequence[str],
         seeds: range,
         *,
-        alone: bool = False,
+        single_seat: bool = False,
     ) -> dict[int, float]:
         specs = {
             spec.match_id: spec
             for partner in partners
             for spec in self.league.evaluation.gate(who, partner, seeds.start, len(seeds))
-            if len(spec.seats) > 1 or (alone and who in spec.seats)
+            if len(spec.seats) > 1 or (single_seat and who in spec.seats)
         }
         return self._by_seed(self._play(phase, list(specs.values())), who)
 
@@ -134,17 +135,17 @@ class PromotionGate:
         """
         points: dict[int, list[float]] = defaultdict(list)
         void = {e.spec.seed for e in episodes if not e.valid}
-        alone: dict[tuple[int, str], dict[str, float]] = defaultdict(dict)
+        by_task: dict[tuple[int, str], dict[str, float]] = defaultdict(dict)
         for episode in episodes:
             if episode.spec.seed in void:
                 continue
             spec, outcomes = episode.spec, episode.result().outcomes
             arena = self.league.arenas.of(spec)
             if arena.alone and rival is not None:
-                alone[spec.seed, arena.title][spec.seats[0]] = outcomes[0]
+                by_task[spec.seed, arena.title][spec.seats[0]] = outcomes[0]
             else:
                 points[spec.seed].append(mean_points(spec.seats, outcomes, who, arena.mode))
-        for (seed, _), own in alone.items():
+        for (seed, _), own in by_task.items():
             if rival is not None and {who, rival} <= own.keys():
                 points[seed].append(points_alone(own[who], own[rival]))
         return {seed: float(np.mean(values)) for seed, values in sorted(points.items())}

@@ -1,4 +1,4 @@
-"""What each role of a run asks of a Ray cluster: to join it, for room, threads, and the end of a process."""
+"""Calls of a Ray cluster for all roles of a run: join it, wait for room, count threads, end a process."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from srl_envs import foreign_code
 from srl_envs.errors import ConfigError
 
 ANSWER_S = 60.0
-"""For an answer that is said to be there, and for a look at a node's files."""
+"""Limit for an answer that is ready, and for a look at a node's files."""
 _ROOM_S = 5.0
-"""Until it is said that somebody waits for room."""
+"""Waiting for room is reported after so long."""
 _NODE = "ray.io/node-id"
 """Label that Ray gives each node."""
 
 
 @contextmanager
 def joined(address: str, *, local_cpus: int = 0) -> Iterator[None]:
-    """Be in a cluster, or in one of this machine alone.
+    """Be in a cluster, or in one of only this machine.
 
     Args:
         address: ``auto``, ``local``, or HOST:PORT of the cluster's head.
@@ -74,7 +74,7 @@ def reserved(
         role: in words.
         bundles: what each process of it takes.
         patience_s: for room.
-        say: shows that somebody waits.
+        say: shows that the run waits.
         nodes: ids of those that will do; all, if there are none.
 
     Raises:
@@ -141,7 +141,7 @@ def _is_true(answer: Any) -> bool:
 
 
 def end_process(node: str, pid: int) -> None:
-    """Kill a process on its node: one that hangs hears nothing of the end of its actor."""
+    """Kill a process on its node: one that hangs does not notice the end of its actor."""
     place = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
 
     def kill() -> None:
@@ -160,6 +160,6 @@ def threads(number: int) -> dict[str, str]:
 
 
 def first_line(error: Exception) -> str:
-    """The kind of an error and what it says first."""
+    """The kind of an error and the first line of its text."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"

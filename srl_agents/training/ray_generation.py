@@ -64,8 +64,8 @@ class _Worker:
     """Reference to the id of its node."""
     since_s: float
     doing: Doing = "starting"
-    told: dict[str, Any] = field(default_factory=dict)
-    """What it said of itself."""
+    reported: dict[str, Any] = field(default_factory=dict)
+    """Its process id, host and threads, once it has started."""
     versions: set[str] = field(default_factory=set)
     played: int = 0
     """Parts."""
@@ -80,7 +80,7 @@ class RayGeneration:
         buffer: has the orders and gets the matches.
         open_update: gives the weights of versions that orders name.
         group: placement group with one bundle per worker.
-        state: file that tells who does what.
+        state: file that lists what each worker does.
     """
 
     def __init__(
@@ -191,8 +191,8 @@ class RayGeneration:
             self._leases.drop([part.key[0]])
         with contextlib.suppress(RayError):
             ray.kill(worker.actor, no_restart=True)
-            if worker.told:
-                end_process(ray.get(worker.node, timeout=ANSWER_S), worker.told["pid"])
+            if worker.reported:
+                end_process(ray.get(worker.node, timeout=ANSWER_S), worker.reported["pid"])
         self._workers[place] = self._start(place)
         self._workers[place].starts += worker.starts
         self._workers[place].played = worker.played
@@ -264,7 +264,7 @@ class RayGeneration:
     def _take(self, place: int, value: Any) -> None:
         worker = self._workers[place]
         if worker.doing == "starting":
-            worker.told, self._failed_starts = value, 0
+            worker.reported, self._failed_starts = value, 0
             _say(f"worker {place} {_where(worker)} plays, {value['threads']} threads")
             self._ask(worker, "idle", None)
         elif worker.doing == "receiving":
@@ -303,7 +303,7 @@ class RayGeneration:
     # --- what is said ------------------------------------------------------------------------
 
     def _tell(self) -> None:
-        """Write who does what, for whoever watches."""
+        """Write the state of every worker, for `srl watch`."""
         now_s = time.monotonic()
         if not self._changed or now_s - self._said_s < _STATE_S:
             return
@@ -315,18 +315,18 @@ class RayGeneration:
                 "update": part.key[0] if (part := self._leases.held(place)) else None,
                 "played": worker.played,
                 "starts": worker.starts,
-                **worker.told,
+                **worker.reported,
             }
             for place, worker in self._workers.items()
         ]
-        told = {
+        state = {
             "workers": rows,
             "waiting": self._leases.waiting,
             "reissued": self._leases.reissued,
             "at": time.time(),
         }
         temporary = self._state.with_suffix(".tmp")
-        temporary.write_text(json.dumps(told))
+        temporary.write_text(json.dumps(state))
         temporary.replace(self._state)
 
 
@@ -338,7 +338,11 @@ def _raised(place: int, error: RayTaskError) -> SRLError:
 
 
 def _where(worker: _Worker) -> str:
-    return f"(process {worker.told['pid']} on {worker.told['host']})" if worker.told else ""
+    return (
+        f"(process {worker.reported['pid']} on {worker.reported['host']})"
+        if worker.reported
+        else ""
+    )
 
 
 def _say(line: str) -> None:

@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from srl_agents.interrupts import second_ends_at_once, terminable
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.far_trainer import FarTrainer, Told, wait_for_writer
+from srl_agents.training.far_trainer import FarTrainer, ViewCall, wait_for_writer
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.ray_cluster import (
     ANSWER_S,
@@ -71,11 +71,11 @@ def train_on_cluster(
         folder: of the run; nodes that train must see it.
         view: shows progress.
         address: of the cluster: ``auto``, ``local``, or HOST:PORT of its head.
-        force: begin although the plan says that memory is too small.
+        force: begin although memory is too small by the plan.
         trace_one: write a profiler's trace of one update.
 
     Raises:
-        ConfigError: no cluster answers, no node sees the folder, or there is no room.
+        ConfigError: no cluster answers, no node sees the folder, or none has room.
         ModelError: trainers were lost too often.
         SRLError: as `srl_agents.training.supervision.train` does.
     """
@@ -167,7 +167,7 @@ class _RayTrainer:
         node = handle.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         seconds = self._recipe.ray.start_s
         try:
-            told, place = ray.get([who, node], timeout=seconds)
+            process, place = ray.get([who, node], timeout=seconds)
         except GetTimeoutError:
             raise _LostError(f"did not start within {seconds:g} s") from None
         except RayTaskError:
@@ -175,32 +175,36 @@ class _RayTrainer:
         except RayError as error:
             raise _LostError(f"did not start: {first_line(error)}") from None
         self._view.say(
-            f"the trainer is process {told['pid']} on {told['host']}, {told['omp_num_threads']} threads"
+            f"the trainer is process {process['pid']} on {process['host']}, "
+            f"{process['omp_num_threads']} threads"
         )
-        return _Actor(handle, place, told["pid"])
+        return _Actor(handle, place, process["pid"])
 
     # --- following it ------------------------------------------------------------------------
 
     def _follow(self, actor: _Actor) -> Outcome:
-        """Show what it tells, to its end.
+        """Show the calls of its console, to its end.
 
         Raises:
-            _LostError: it is gone, or says nothing any more.
+            _LostError: its process is gone, or does not answer any more.
         """
         patience_s = self._recipe.ray.start_s if self._starts > 1 else 0.0
         running = actor.handle.train.remote(**self._how, patience_s=patience_s)
         heard, since_s = 0, time.monotonic()
-        asked = actor.handle.told.remote(heard, _TALK_S)
+        asked = actor.handle.calls_after.remote(heard, _TALK_S)
         try:
             while True:
                 ready, _ = ray.wait([running, asked], timeout=_TALK_S)
                 if asked in ready:
                     heard += self._show(ray.get(asked, timeout=ANSWER_S))
-                    asked, since_s = actor.handle.told.remote(heard, _TALK_S), time.monotonic()
+                    asked, since_s = (
+                        actor.handle.calls_after.remote(heard, _TALK_S),
+                        time.monotonic(),
+                    )
                 elif running in ready:
-                    while told := ray.get(asked, timeout=ANSWER_S):
-                        heard += self._show(told)
-                        asked = actor.handle.told.remote(heard, 0.0)
+                    while calls := ray.get(asked, timeout=ANSWER_S):
+                        heard += self._show(calls)
+                        asked = actor.handle.calls_after.remote(heard, 0.0)
                     outcome: Outcome = ray.get(running, timeout=ANSWER_S)
                     return outcome
                 elif time.monotonic() - since_s > self._recipe.ray.silence_s:
@@ -208,8 +212,8 @@ class _RayTrainer:
                     raise _LostError(f"said nothing for {self._recipe.ray.silence_s:g} s")
         except KeyboardInterrupt:
             with second_ends_at_once():
-                told = ray.get(actor.handle.stop.remote(), timeout=_END_S)
-            raise KeyboardInterrupt(told) from None
+                kept = ray.get(actor.handle.stop.remote(), timeout=_END_S)
+            raise KeyboardInterrupt(kept) from None
         except RayTaskError as error:
             raise getattr(error, "cause", error) from error
         except (RayError, GetTimeoutError) as error:
@@ -217,13 +221,13 @@ class _RayTrainer:
                 raise FaultError(self._last_words, fault="phase_hung") from None
             raise _LostError(f"is gone: {first_line(error)}") from None
 
-    def _show(self, told: list[Told]) -> int:
-        """Show it; returns how much it was."""
-        for method, arguments in told:
+    def _show(self, calls: list[ViewCall]) -> int:
+        """Make these calls on the console here; returns their number."""
+        for method, arguments in calls:
             if method == "say_last":
                 self._last_words = str(arguments[0])
                 continue
             if method == "write":
                 self._deaths = 0
             getattr(self._view, method)(*arguments)
-        return len(told)
+        return len(calls)

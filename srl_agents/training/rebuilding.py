@@ -34,9 +34,9 @@ class Rebuilt:
     salvaged: int
     """Matches from the damaged file."""
     transcribed: int
-    """Matches from transcripts alone."""
+    """Matches from only transcripts."""
     acknowledged: int
-    """Matches that the store once had, as far as its lock says."""
+    """Matches that the store once had, from the count in its lock."""
 
     @property
     def matches(self) -> int:
@@ -74,12 +74,12 @@ def rebuild(folder: Path) -> Rebuilt:
     path = folder / STORE
     found = salvage(path)
     transcripts = folder / TRANSCRIPTS
-    told = read_results(transcripts)
+    transcribed = read_results(transcripts)
     agents = {agent.agent_id: agent for agent in (*found.agents, *_agents_of_checkpoints(folder))}
     # a transcript's line is checked by its format; a number in a damaged page is not
     matches = {spec.match_id: (spec, result) for spec, result in found.matches}
     salvaged = {key for key in matches if _seated(matches[key][0], agents)}
-    matches |= {spec.match_id: (spec, result) for spec, result in told}
+    matches |= {spec.match_id: (spec, result) for spec, result in transcribed}
     wanted = [match for match in matches.values() if _seated(match[0], agents)]
     work = path.with_name(f"{path.name}.rebuilt")
     for part in (*(f"{work.name}{end}" for end in _PARTS), f"{work.name}.lock"):

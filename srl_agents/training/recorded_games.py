@@ -1,4 +1,4 @@
-"""Games that somebody recorded, as demonstrations: their replies, played again in the recipe's own games.
+"""Recorded games as demonstrations: their replies, played again in the recipe's own games.
 
 So prompts are those that learners will see, and the rules say what every reply was worth. A file that comes
 to something else than it claims is of another game, and is refused.
@@ -22,9 +22,9 @@ from srl_envs.registry import Policy
 WARM_START = "warm_start"
 """Folder in a run's folder; where it is, no demonstration is needed any more."""
 RECORDED = "recorded"
-"""Who plays the seats of a recorded game that are imitated."""
-_ANYBODY = "anybody"
-"""Who plays the other seats."""
+"""Player's name in the seats of a recorded game that are imitated."""
+_OTHER = "other"
+"""Player's name in the other seats."""
 Options = dict[str, Any]
 
 
@@ -32,10 +32,10 @@ def recorded_games(recipe: LeagueRecipe) -> list[Episode]:
     """What the recipe's warm start imitates beside bots, file by file.
 
     Args:
-        recipe: of the run; without ``warm_start.recorded`` there are no games.
+        recipe: of the run; without ``warm_start.recorded`` it has no games.
 
     Raises:
-        ConfigError: no file is there; or one is no transcript, of another game or options, of the
+        ConfigError: a file is absent or is not a transcript, is of another game or options or of the
             evaluation split, or lacks a seat that is to be imitated.
     """
     settings = recipe.warm_start
@@ -142,7 +142,7 @@ def _next_of(replies: Any) -> Callable[[str], str]:
 def _as_episode(
     transcript: Transcript, options: Options, imitated: Any, turns: list[list[Turn]]
 ) -> Episode:
-    players = tuple(RECORDED if seat in imitated else _ANYBODY for seat in range(len(turns)))
+    players = tuple(RECORDED if seat in imitated else _OTHER for seat in range(len(turns)))
     return Episode(
         spec=MatchSpec(
             env_id=transcript.env_id,

@@ -53,7 +53,7 @@ class LeagueTraining:
         recipe: what to do.
         folder: of the run; made if absent. A folder that holds a run of this recipe is continued.
         view: shows progress.
-        processes: that share the work; this one alone if absent. All but the first get a folder of
+        processes: that share the work; only this one if absent. All but the first get a folder of
             their own that holds what the first one's did.
         trace_one: trace one update, the second of this attempt or the run's last.
         cluster: address of the Ray cluster that plays the matches; empty: this machine does.
@@ -97,15 +97,15 @@ class LeagueTraining:
             """Whether weights may differ from those of the last finished update."""
             self.parts.versions.publish()
             require_equal_weights(self.parts)
-        except BaseException:  # the store is free for whoever fixes the cause
+        except BaseException:  # the store is free for a run after the cause is fixed
             self.close()
             raise
 
     def run(self) -> Outcome:
         """Train to the end, play the final round robin and export the learners.
 
-        Learners that a fault spoiled in the last update are not exported, nor is anybody where nobody took
-        a step, unless the recipe allows it.
+        Learners that a fault spoiled in the last update are not exported. Where no learner took a step,
+        none is exported, unless the recipe allows it.
 
         Raises:
             FaultError: something went wrong, and is not to be lived with.
@@ -240,12 +240,12 @@ class LeagueTraining:
             try:
                 return f"Emergency checkpoint of update {held.done}: {held.write(self.parts.recipe, folder)}."
             except (OSError, SafetensorError) as error:
-                told = f"No emergency checkpoint could be written ({error}). "
+                failure = f"No emergency checkpoint could be written ({error}). "
         else:
-            told = ""
+            failure = ""
         steps = [step for step in checkpoints.steps(folder / CHECKPOINTS) if step < before]
         kept = f"The last good checkpoint is of update {steps[-1]}." if steps else ""
-        return f"{told}{kept or 'There is no checkpoint yet.'}"
+        return f"{failure}{kept or 'There is no checkpoint yet.'}"
 
     def _limited(self, doing: str) -> AbstractContextManager[None]:
         """Inside, what takes too long ends the process."""
@@ -254,7 +254,7 @@ class LeagueTraining:
     def _hung(self, doing: str) -> None:
         folder, number = self.parts.folder, self.done + 1
         seconds = self.parts.recipe.survival.phase_deadline_s
-        finding = Finding(fault="phase_hung", told=f"{doing} took more than {seconds:g} s")
+        finding = Finding(fault="phase_hung", message=f"{doing} took more than {seconds:g} s")
 
         def last_words() -> str:
             write_event(folder, number, finding, "stop")

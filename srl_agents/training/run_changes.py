@@ -1,4 +1,4 @@
-"""What a run may go on with in another way, what each change means, and which were made since when.
+"""Settings that may change while a run is continued, the effect of each change, and a record of changes.
 
 A run that goes on from a checkpoint plays the matches after it again. The store refuses a result that
 differs from the one it has, unless something has changed since that checkpoint was written.
@@ -19,7 +19,7 @@ CHANGES = "changes.jsonl"
 Effect = Literal["none", "rounding", "other"]
 MEANINGS: Mapping[Effect, str] = {
     "none": "what is computed stays equal bit for bit",
-    "rounding": "numbers round differently from here on; repeatable from here, not equal to a run left alone",
+    "rounding": "numbers round differently from here on; repeatable, not equal to a run without the change",
     "other": "another experiment from here on; say so when you report it",
 }
 EFFECTS: Mapping[str, Effect] = {
@@ -90,7 +90,7 @@ def within(key: str, section: str) -> bool:
 
 
 def keep_changes(folder: Path, changes: Sequence[Change], after: int) -> None:
-    """Write down changes, before the run's recipe says the new settings.
+    """Append changes to the record, before the run's recipe gets the new settings.
 
     Args:
         folder: of the run.
@@ -98,11 +98,11 @@ def keep_changes(folder: Path, changes: Sequence[Change], after: int) -> None:
         after: updates that its newest checkpoint holds.
     """
     if changes:
-        told = {c.key: {"there": c.there, "here": c.here, "effect": c.effect} for c in changes}
+        entries = {c.key: {"there": c.there, "here": c.here, "effect": c.effect} for c in changes}
         path = folder / CHANGES
         before = path.read_text() if path.is_file() else ""
         work = path.with_suffix(".tmp")
-        work.write_text(before + plain_json({"after": after, "changes": told}) + "\n")
+        work.write_text(before + plain_json({"after": after, "changes": entries}) + "\n")
         work.replace(path)  # a full disk leaves no part of a line
 
 
@@ -124,5 +124,5 @@ def repeats_since(folder: Path, step: int) -> bool:
     return all(
         change["after"] < step
         for change in map(json.loads, path.read_text().splitlines())
-        if any(told["effect"] != "none" for told in change["changes"].values())
+        if any(entry["effect"] != "none" for entry in change["changes"].values())
     )

@@ -1,4 +1,4 @@
-"""The folder of a run: whose it is. Light, so that a wrong folder is refused before torch loads."""
+"""The folder of a run: which recipe it belongs to. Light: a wrong folder is refused before torch loads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def write_recipe(recipe: Recipe, folder: Path) -> None:
 
 
 def changes_of(recipe: Recipe, folder: Path) -> list[Change]:
-    """Settings that are not as the run in a folder has them; none where there is no run.
+    """Settings that differ from those of the run in a folder; empty where the folder holds no run.
 
     Raises:
         ConfigError: the recipe there cannot be read as one of this kind.
@@ -121,11 +121,13 @@ def _check_recipe(recipe: Recipe, path: Path) -> None:
         if not any(within(change.key, kept) for kept in free)
     ]
     if changed:
-        told = [f"{one.key}: {one.there!r} there, {one.here!r} here" for one in changed]
-        more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
+        differences = [f"{one.key}: {one.there!r} there, {one.here!r} here" for one in changed]
+        more = (
+            f" and {len(differences) - _MOST_NAMED} more" if len(differences) > _MOST_NAMED else ""
+        )
         raise ConfigError(
-            f"{path.parent} holds a run with other settings: {'; '.join(told[:_MOST_NAMED])}{more}. Set "
-            "them back to continue it, or choose another folder with --out."
+            f"{path.parent} holds a run with other settings: {'; '.join(differences[:_MOST_NAMED])}{more}. "
+            "Set them back to continue it, or choose another folder with --out."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a run is doing now: who is alive, what waits, how old it is, and where the time goes.
+"""The present state of a run: its processes, queues, ages and seconds by phase.
 
 All of it is read from what runs write anyway: the lock of the league's store, the metrics, the orders and
 matches between generation and training, leases, published versions, and the system's table of processes;
@@ -74,7 +74,7 @@ class RunState:
     kind: str
     """``league`` or ``population``."""
     processes: list[Process]
-    """Empty where nobody works on the run on this machine."""
+    """Empty where no process of this machine works on the run."""
     done: int
     """Updates that were reported, or matches of a population that were stored."""
     whole: int
@@ -176,8 +176,8 @@ class RunWatch:
                 for key, value in run.items()
                 if key.startswith(("prompt_tokens", "cache_share", "cache_blocks"))
             },
-            rates={told: run[key] for key, told in _RATES.items() if key in run},
-            seconds={told: run[key] for key, told in _SECONDS.items() if key in run},
+            rates={label: run[key] for key, label in _RATES.items() if key in run},
+            seconds={label: run[key] for key, label in _SECONDS.items() if key in run},
             versions=self._versions(),
             people=list(self._people(self._recipe.guests)) if processes else [],
             workers=self._workers(),
@@ -278,7 +278,7 @@ class RunWatch:
             role = learner if len(heads) == 1 else f"{learner} {rank}"
             yield self._process(role, head, table[head])
             for pid, row in _below(head, table):
-                role = next((told for word, told in _ROLES if word in row.command), "sandbox")
+                role = next((role for word, role in _ROLES if word in row.command), "sandbox")
                 if role:
                     yield self._process(role, pid, row)
 
@@ -321,7 +321,7 @@ class _Row:
 
 
 def _table() -> Iterator[tuple[int, _Row]]:
-    """All processes that may be seen and have not ended; none where there is no /proc."""
+    """All processes that may be seen and have not ended; none on a system without /proc."""
     boot = 0.0
     try:
         lines = Path("/proc/stat").read_text().splitlines()

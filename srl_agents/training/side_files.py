@@ -73,9 +73,9 @@ def cut(
     Args:
         folder: of the run.
         done: updates that the checkpoint holds.
-        known: `lengths` as it was then; empty where there is no checkpoint.
+        known: `lengths` as it was then; empty without a checkpoint.
         store: of the run.
-        say: is told when a file is shorter than it was.
+        say: shows a line when a file is shorter than it was.
     """
     for pattern in BY_LENGTH:
         for path in sorted(folder.glob(pattern)):

@@ -1,4 +1,4 @@
-"""Single parts of a league run, each from the recipe and what it stands on; `parts` says in which order."""
+"""Single parts of a league run, each from the recipe and the parts below it; `parts` fixes their order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load_bases(
             are mapped, and a model that its engine does not sample with stays on the CPU.
 
     Raises:
-        ConfigError: a reply alone would fill the context of one.
+        ConfigError: one reply would fill the context of a model.
         ModelError: one cannot be fetched or loaded.
     """
     bases = []
@@ -77,7 +77,7 @@ def load_bases(
 
 
 def shared_weights(folder: Path, base: Base) -> Path | None:
-    """File in a run's folder through which its processes share a base, if its placement wants that."""
+    """File in a run's folder through which its processes share a base, if its placement is ``hybrid``."""
     return below(folder, base) / SHARED_BASE if base.placement == "hybrid" else None
 
 
@@ -149,7 +149,7 @@ def make_engine(
         say: shows a line while a server is waited for.
 
     Raises:
-        ConfigError: learners cannot learn from what it tells.
+        ConfigError: learners cannot learn from its replies.
     """
     own, home = base.settings, below(folder, base.settings)
     home.mkdir(parents=True, exist_ok=True)
@@ -166,8 +166,8 @@ def make_engine(
     can = engine.capabilities
     if not (can.token_ids and can.logprobs and can.versions):
         raise ConfigError(
-            f"engine.kind={settings.kind!r} tells no tokens or log-probabilities, or takes no new "
-            "versions; nobody can learn from it."
+            f"engine.kind={settings.kind!r} returns no tokens or log-probabilities, or takes no new "
+            "versions; learners cannot learn from it."
         )
     for name, able in (("thoughts", can.thoughts), ("memory", can.memory)):
         if getattr(own.prompt, name) is not None and not able:
@@ -297,8 +297,8 @@ def relief(recipe: LeagueRecipe, meet: Callable[[Finding], object]) -> Callable[
     if recipe.survival.policy(fault) == "stop":
         return None
 
-    def tell(told: str) -> None:
-        meet(Finding(fault=fault, told=told))
+    def tell(message: str) -> None:
+        meet(Finding(fault=fault, message=message))
 
     return tell
 

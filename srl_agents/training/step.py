@@ -24,7 +24,7 @@ Metrics = dict[str, dict[str, float]]
 
 
 def take_steps(parts: Parts, batches: Mapping[str, Batch], learners: Metrics) -> dict[str, float]:
-    """Take all steps of one update, then combine learners' weights where the recipe wants that.
+    """Take all steps of one update, then combine learners' weights where the recipe asks for it.
 
     Args:
         parts: of the run.
@@ -114,9 +114,9 @@ def _add(decision: Decision, learners: Metrics) -> None:
 def _gradients(
     parts: Learning, batches: Mapping[str, Batch]
 ) -> dict[str, tuple[dict[str, float], Finding | None]]:
-    """Put its gradient on every learner of one base; returns what they say of it, or what is wrong.
+    """Put its gradient on every learner of one base; returns each learner's metrics, or its fault.
 
-    Each process computes those of some learners, and hears of the others. Where that would leave a
+    Each process computes those of some learners, and receives the others. Where that would leave a
     process idle, each computes a share of every learner's rows instead.
     """
     computed = _together(parts, batches)
@@ -148,7 +148,7 @@ def _gradients(
 def _together(
     parts: Learning, batches: Mapping[str, Batch]
 ) -> dict[str, tuple[dict[str, float], Finding | None, Tensors]]:
-    """Of learners that share passes; none where one of them has a fault, which is then met alone.
+    """Metrics of learners that share passes; empty where one has a fault, which is then answered separately.
 
     Raises:
         MemoryLimitError: not even one row at a time fits.
@@ -158,8 +158,8 @@ def _together(
     while mixed := worth_mixing(parts.learners, batches):
         learners: Any = {name: parts.learners[name] for name in mixed}
         try:
-            told = mixed_gradients(learners, mixed)
-            return {name: (metrics, None, {}) for name, metrics in told.items()}
+            metrics_of = mixed_gradients(learners, mixed)
+            return {name: (metrics, None, {}) for name, metrics in metrics_of.items()}
         except FaultError:
             for learner in learners.values():
                 learner.drop_gradients()
@@ -178,7 +178,7 @@ def _gradient(parts: Learning, name: str, batch: Batch) -> tuple[dict[str, float
     try:
         return parts.learners[name].checked(*_added(parts, name, batch, batch)), None
     except FaultError as error:
-        return {}, Finding(fault=error.fault, told=str(error), learner=name)
+        return {}, Finding(fault=error.fault, message=str(error), learner=name)
 
 
 def _divided(
@@ -191,18 +191,18 @@ def _divided(
     """
     learner, processes = parts.learners[name], parts.processes
     learner.begin(batch)
-    own, told = batch.share(processes.rank, processes.size), (0.0, dict[str, float]())
+    own, summed = batch.share(processes.rank, processes.size), (0.0, dict[str, float]())
     behind = _passes_behind(parts, name, own) if parts.recipe.memory.sharded else 0
     if own is not None:
-        told = _added(parts, name, batch, own)
+        summed = _added(parts, name, batch, own)
     if behind:
         _keep_pace(parts, name, batch, behind)
-    whole = joined_shares(processes.gather(told))
+    whole = joined_shares(processes.gather(summed))
     learner.import_gradients(processes.sum(learner.exported_gradients()))
     try:
         return learner.checked(*whole), None
     except FaultError as error:
-        return {}, Finding(fault=error.fault, told=str(error), learner=name)
+        return {}, Finding(fault=error.fault, message=str(error), learner=name)
 
 
 def _passes_behind(parts: Learning, name: str, own: Batch | None) -> int:
@@ -225,7 +225,7 @@ def _keep_pace(parts: Learning, name: str, batch: Batch, passes: int) -> None:
 def _added(
     parts: Learning, name: str, batch: Batch, share: Batch
 ) -> tuple[float, dict[str, float]]:
-    """Add one learner's gradient; in smaller parts where memory runs out, if the recipe wants that.
+    """Add one learner's gradient; in smaller parts where memory runs out, if the recipe allows it.
 
     Args:
         parts: of the run.
@@ -246,7 +246,7 @@ def _added(
 
 
 def _halve_rows(parts: Learning, names: Sequence[str], error: MemoryLimitError) -> None:
-    """Drop gradients and let a pass have half the rows, if the recipe wants that.
+    """Drop gradients and let a pass have half the rows, if the recipe allows it.
 
     Args:
         parts: of the run.
@@ -254,16 +254,16 @@ def _halve_rows(parts: Learning, names: Sequence[str], error: MemoryLimitError) 
         error: why.
 
     Raises:
-        MemoryLimitError: the error, where the recipe wants another policy or one row did not fit.
+        MemoryLimitError: the error, where the recipe has another policy or one row did not fit.
     """
     learners = [parts.learners[name] for name in names]
     rows = min(learner.micro_batch_rows for learner in learners)
     halve = parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch"
     if rows == 1 or not halve or parts.recipe.memory.sharded:  # other processes wait in a layer
         raise error
-    told = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
+    message = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
     whose = names[0] if len(names) == 1 else ""
-    parts.survival.meet(Finding(fault="out_of_memory", told=told, learner=whose))
+    parts.survival.meet(Finding(fault="out_of_memory", message=message, learner=whose))
     for learner in learners:
         learner.micro_batch_rows = rows // 2
         learner.drop_gradients()

@@ -1,4 +1,4 @@
-"""A child process that is watched: started again when it ends or falls silent, with its words kept."""
+"""A child process under supervision: started again when it ends or falls silent; its output is kept."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TAIL = 12
 class Supervised:
     """Starts a command again when it ends or falls silent, a limited number of times in a row.
 
-    The command must end when its standard input does, so that it outlives nobody.
+    The command must end when its standard input does, so that it never outlives its starter.
 
     Args:
         what: names it in messages, such as "the generation process".
         command: to run.
         log: file that its output is added to.
-        patience_s: longest silence while somebody waits.
+        patience_s: longest silence while a caller waits.
         restarts: how often in a row, without a sign of life, it is started again.
         say: shows a line; from another thread.
     """
@@ -71,7 +71,7 @@ class Supervised:
             self._launch()
 
     def wait_begins(self) -> None:
-        """Somebody begins to wait: silence counts from now."""
+        """A caller begins to wait: silence counts from now."""
         self._heard_s = time.monotonic()
 
     def heard(self) -> None:
@@ -79,7 +79,7 @@ class Supervised:
         self._heard_s, self._deaths = time.monotonic(), 0
 
     def check(self) -> None:
-        """Call while waiting: ends a process that is silent for too long, and tells what is final.
+        """Call while waiting: ends a process that is silent for too long, and raises what is final.
 
         Raises:
             ModelError: it ended too often; with its last words.
@@ -134,7 +134,7 @@ class Supervised:
         watching.start()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for a process; where nobody ended it on purpose, start the next."""
+        """Wait for a process; unless it was ended on purpose, start the next."""
         code = process.wait()
         remove_left()
         with self._lock:
@@ -161,7 +161,7 @@ class Supervised:
 
 
 def be_child(work: Callable[[], None]) -> None:
-    """Do the work of such a process: an error of ours is a line of its log, and its exit code says whose.
+    """Do the work of such a process: an SRL error becomes a line of its log, its exit code names the kind.
 
     Raises:
         SystemExit: after an error of ours; `USER_ERROR` if trying again would end alike.

@@ -65,9 +65,9 @@ def train(
         listeners: callbacks and sinks of the caller.
 
     Raises:
-        CallbackError: a callback or a sink raised; the text says which, and what is kept.
-        FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
-        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept.
+        CallbackError: a callback or a sink raised; the text names it, and what is kept.
+        FaultError: a fault stopped the run; the text names it, its cause, a remedy and what is kept.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text names what is kept.
         SRLError: as `LeagueTraining` and its `run` do.
     """
     while True:
@@ -81,29 +81,29 @@ def train(
             listeners=listeners,
         )
         begun(training)
-        told = ""
+        last_line = ""
         with ExitStack() as ending:
             try:
                 return training.run()
             except KeyboardInterrupt:
                 ending.enter_context(second_ends_at_once())
-                told = interrupted(training)
-                raise KeyboardInterrupt(told) from None
+                last_line = interrupted(training)
+                raise KeyboardInterrupt(last_line) from None
             except CallbackError as error:
-                told = _keep_after(training, error, f"after update {training.done}.")
+                last_line = _keep_after(training, error, f"after update {training.done}.")
                 raise
             except Exception as error:
                 finding = finding_of(error, training.phase, folder)
                 if finding is None:
-                    told = _keep_after(training, error)
+                    last_line = _keep_after(training, error)
                     raise
                 if not _roll_back(training, finding):
-                    told = _stop(training, finding)
+                    last_line = _stop(training, finding)
                     raise FaultError(
-                        told, fault=finding.fault, learner=finding.learner, since=finding.since
+                        last_line, fault=finding.fault, learner=finding.learner, since=finding.since
                     ) from error
             finally:
-                _close(training, told)
+                _close(training, last_line)
 
 
 def _keep_after(training: LeagueTraining, error: Exception, when: str = "") -> str:
@@ -137,7 +137,9 @@ def finding_of(error: Exception, phase: str, folder: Path) -> Finding | None:
         folder: of the run.
     """
     if isinstance(error, FaultError):
-        return Finding(fault=error.fault, told=str(error), learner=error.learner, since=error.since)
+        return Finding(
+            fault=error.fault, message=str(error), learner=error.learner, since=error.since
+        )
     fault = None
     if isinstance(error, MemoryLimitError | MemoryError):
         fault = "out_of_memory" if phase == _UPDATE else "play_out_of_memory"
@@ -148,10 +150,10 @@ def finding_of(error: Exception, phase: str, folder: Path) -> Finding | None:
     elif _is_full(error):
         free = shutil.disk_usage(folder).free
         words = file_fault(error, folder) if isinstance(error, OSError) else str(error)
-        told = f"{words.rstrip('.')}; {free} bytes are free in {folder}"
-        return Finding(fault="disk_full", told=told)
-    told = f"{type(error).__name__} in phase {phase!r}" if not str(error) else str(error)
-    return None if fault is None else Finding(fault=fault, told=told)
+        message = f"{words.rstrip('.')}; {free} bytes are free in {folder}"
+        return Finding(fault="disk_full", message=message)
+    message = f"{type(error).__name__} in phase {phase!r}" if not str(error) else str(error)
+    return None if fault is None else Finding(fault=fault, message=message)
 
 
 def _is_full(error: BaseException | None) -> bool:
@@ -193,19 +195,19 @@ def _stop(training: LeagueTraining, finding: Finding) -> str:
     try:
         checkpoints.set_aside(folder / CHECKPOINTS, since)
         write_event(folder, training.done + 1, finding, "stop")
-    except OSError:  # a full disk is told below, and cannot be written down
+    except OSError:  # a full disk is reported below, and cannot be written down
         pass
     return (
         f"stopped in update {training.done + 1} by {in_words(finding)} {kept} Nothing was exported."
     )
 
 
-def _close(training: LeagueTraining, told: str) -> None:
+def _close(training: LeagueTraining, last_line: str) -> None:
     """Give everything back, or end the process if something does not come back."""
     folder = training.parts.folder
 
     def expired(doing: str) -> None:
-        words = told or f"phase_hung: {doing} took longer than survival.close_deadline_s"
+        words = last_line or f"phase_hung: {doing} took longer than survival.close_deadline_s"
         end_process(folder, lambda: words, training.parts.view.say_last)
 
     with limit("closing", training.parts.recipe.survival.close_deadline_s, expired):

@@ -1,4 +1,4 @@
-"""Answers what goes wrong while a run goes on: says it in one line, writes it down, applies the policy.
+"""Answers faults while a run goes on: reports each in one line, records it, applies the policy.
 
 What ends the present attempt at the run, a roll-back or a stop, leaves as `FaultError`;
 `srl_agents.training.supervision` goes on from there.
@@ -86,7 +86,10 @@ class Survival:
         self._now.add((finding.fault, name))
         if policy in ("roll_back", "stop"):
             raise FaultError(
-                finding.told, fault=finding.fault, learner=name, since=finding.since or self.update
+                finding.message,
+                fault=finding.fault,
+                learner=name,
+                since=finding.since or self.update,
             )
         if not again:
             write_event(self._folder, self.update, finding, policy)
@@ -123,7 +126,7 @@ class Survival:
 
 
 _SPOILS = ("replies_refused", "reward_collapsed", "weights_exploded", "kl_blown_up")
-"""Faults of the weights themselves; whoever goes on with them keeps them for nobody else."""
+"""Faults of the weights themselves; a run that goes on with such weights does not export them."""
 _ENDING = ("roll_back", "stop")
 """Policies that end an attempt: where they come again, that is news."""
 _DONE = {
@@ -139,7 +142,7 @@ def in_words(finding: Finding) -> str:
     kind = FAULTS[finding.fault]
     whose = f" of {finding.learner}" if finding.learner else ""
     return (
-        f"{finding.fault}{whose}: {finding.told.rstrip('.')}. Likely cause: {kind.cause}. To mend it: "
+        f"{finding.fault}{whose}: {finding.message.rstrip('.')}. Likely cause: {kind.cause}. To mend it: "
         f"{kind.fix}."
     )
 
@@ -177,7 +180,15 @@ def write_event(folder: Path, update: int, finding: Finding, policy: Policy) -> 
     known = ((e["update"], e["policy"], e["fault"], e["learner"]) for e in read_events(folder))
     if policy not in _ENDING and event in known:
         return
-    line = {"update": update, "policy": policy, **asdict(finding), "time": round(time.time(), 3)}
+    line = {
+        "update": update,
+        "policy": policy,
+        "fault": finding.fault,
+        "told": finding.message,
+        "learner": finding.learner,
+        "since": finding.since,
+        "time": round(time.time(), 3),
+    }
     with (folder / EVENTS).open("ab+") as file:
         file.seek(max(file.tell() - 1, 0))
         torn = file.read() not in (b"", b"\n")  # a full disk took a part of a line

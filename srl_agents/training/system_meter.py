@@ -1,4 +1,4 @@
-"""What the machine did between two records: time by phase, processors, memory, speed of training."""
+"""Load of the machine between two records: time by phase, processors, memory, speed of training."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SystemMeter:
 
 
 def _speed(speed: EngineSpeed) -> dict[str, float]:
-    """Quantiles, and how full batches were, where the engine tells."""
+    """Quantiles, and how full batches were, where the engine reports it."""
     found = {
         f"{name}/p{share:.0%}".removesuffix("%"): durations.quantile(share)
         for name, durations in (

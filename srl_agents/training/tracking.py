@@ -27,7 +27,7 @@ def run_id(folder: Path) -> str:
 
 
 def keep_run_id(folder: Path, own: str) -> None:
-    """Let whoever continues the run find its id."""
+    """Keep a run's id, so that a process that continues the run finds it."""
     temporary = folder / f"{RUN_ID}.tmp"
     temporary.write_text(f"{own}\n")
     temporary.replace(folder / RUN_ID)

@@ -1,4 +1,4 @@
-"""Versions of the learners of a run: named, published, told to the store, frozen, dropped, started again.
+"""Versions of the learners of a run: named, published, stored, frozen, dropped, started again.
 
 Nothing plays under a name whose weights move: a learner's own adapter is never sampled from. What plays
 is a version that was published after a step and installed on the engine, until it is withdrawn.

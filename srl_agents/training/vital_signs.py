@@ -10,7 +10,7 @@ from typing import Any
 from srl_agents.recipes.survival_settings import SurvivalSettings
 
 _ENOUGH = 4
-"""Updates before a median says what is usual."""
+"""Updates before a median shows what is usual."""
 _KEPT = 200
 """Numbers of each kind that are remembered."""
 _LEAST_DROP = 0.1
@@ -23,7 +23,7 @@ class Finding:
 
     fault: str
     """Its name in `FAULTS`."""
-    told: str
+    message: str
     """What was seen, in one line."""
     learner: str = ""
     """Whose; empty where it is the run's."""
@@ -65,7 +65,7 @@ class VitalSigns:
     def before_step(
         self, name: str, metrics: Mapping[str, float], *, first: bool
     ) -> Finding | None:
-        """Judge a gradient that nobody has stepped along.
+        """Judge a gradient before any step along it.
 
         Args:
             name: the learner's.
@@ -80,15 +80,15 @@ class VitalSigns:
         for fault, value, before, most, floor in growth:
             usual = max(median(before), floor) if len(before) >= _ENOUGH else 0.0
             if usual and value > most * usual:
-                told = f"{value:.3g}, {value / usual:,.0f} times the usual {usual:.3g}"
-                return Finding(fault=fault, told=told, learner=name)
+                message = f"{value:.3g}, {value / usual:,.0f} times the usual {usual:.3g}"
+                return Finding(fault=fault, message=message, learner=name)
         ceilings = [("kl_blown_up", "kl", limits.kl_above)]
         if first:
             ceilings.append(("sampler_differs", "sampler_kl", limits.sampler_kl_above))
         for fault, metric, most in ceilings:
             if metrics.get(metric, 0.0) > most:
-                told = f"{metrics[metric]:.3g} nats per token, more than {most:g}"
-                return Finding(fault=fault, told=told, learner=name)
+                message = f"{metrics[metric]:.3g} nats per token, more than {most:g}"
+                return Finding(fault=fault, message=message, learner=name)
         return None
 
     def after_update(
@@ -126,8 +126,8 @@ class VitalSigns:
     def _weights(self, past: _Past, name: str, weights: float) -> Finding | None:
         if not weights > self._settings.weight_growth * past.first_weights:
             return None
-        told = f"their norm is {weights:.3g}, and was {past.first_weights:.3g} at first"
-        return Finding(fault="weights_exploded", told=told, learner=name)
+        message = f"their norm is {weights:.3g}, and was {past.first_weights:.3g} at first"
+        return Finding(fault="weights_exploded", message=message, learner=name)
 
     def _entropy(
         self, past: _Past, update: int, name: str, metrics: Mapping[str, float]
@@ -139,8 +139,9 @@ class VitalSigns:
         if past.low_entropy < limit.entropy_patience:
             return None
         since = update - past.low_entropy + 1
-        told = f"{metrics['entropy']:.2g} nats per token, below {limit.entropy_below:g} since update {since}"
-        return Finding(fault="entropy_collapsed", told=told, learner=name, since=since)
+        entropy, bound = metrics["entropy"], limit.entropy_below
+        message = f"{entropy:.2g} nats per token, below {bound:g} since update {since}"
+        return Finding(fault="entropy_collapsed", message=message, learner=name, since=since)
 
     def _reward(self, past: _Past, update: int, name: str) -> Finding | None:
         patience = self._settings.reward_patience
@@ -155,11 +156,11 @@ class VitalSigns:
                 past.fell_from, past.fell_in = limit, update - patience + 1
         if past.fell_from is None:
             return None
-        told = (
+        message = (
             f"at most {max(recent):.3g} in {patience} updates, and above {past.fell_from:.3g} until "
             f"update {past.fell_in}"
         )
-        return Finding(fault="reward_collapsed", told=told, learner=name, since=past.fell_in)
+        return Finding(fault="reward_collapsed", message=message, learner=name, since=past.fell_in)
 
     def state(self) -> dict[str, Any]:
         """JSON values."""

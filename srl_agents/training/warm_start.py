@@ -91,8 +91,8 @@ def warm_start(
             base.save_adapter(name, work / f"{name}.tmp")
             checkpoints.keep_frozen(work / f"{name}.tmp", work / name)
         below(work, loaded.settings).mkdir(exist_ok=True)
-        told = json.dumps(report, indent=1, sort_keys=True)
-        (below(work, loaded.settings) / REPORT).write_text(told)
+        text = json.dumps(report, indent=1, sort_keys=True)
+        (below(work, loaded.settings) / REPORT).write_text(text)
     checkpoints.rename_durably(work, final)
 
 
@@ -132,7 +132,7 @@ def demonstrations_of(
                     counts["refused"] += 1
                     continue
                 row = Demonstration(
-                    # nobody here thinks: a reply follows thoughts that end at once
+                    # demonstrations have no thoughts: a reply follows thoughts that end at once
                     prompt_ids=base.encode_prompt(turn.observation) + base.chat.thoughts_end,
                     reply_ids=base.encode_reply(turn.reply),
                     by=trajectory.policy,

@@ -1,4 +1,4 @@
-"""Ends a process that hangs where no exception can reach it: in a driver, a file system, a neighbour."""
+"""Ends a process that hangs where no exception can reach it: in a driver or a file system."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def end_process(
     Args:
         folder: of the run; gets `STACKS`.
         last_words: saves what can be saved, and returns what to say.
-        say: says it; comes back when it is said.
+        say: shows it, and returns when it is shown.
         code: exit code.
     """
 

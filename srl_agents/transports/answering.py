@@ -16,10 +16,10 @@ from srl_agents.records import WeightUpdate, plain_json
 from srl_agents.transports.updates import Published
 
 T = TypeVar("T")
-GONE = {"told": "gone"}
+GONE = {"answer": "gone"}
 """The answer where a version was released, or never published with the tensors that are asked for."""
-HAS_IT = {"told": "has it"}
-"""What a reader says in the end."""
+HAS_IT = {"answer": "has it"}
+"""A reader's acknowledgement, the last message of a connection."""
 _LARGEST = 2**14
 """Bytes of one message."""
 _AGAIN_S = 0.05
@@ -29,7 +29,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class Answering:
-    """Answers whoever connects, each in a thread of its own, until it is closed.
+    """Answers every reader that connects, each in a thread of its own, until it is closed.
 
     Args:
         listener: a socket that listens; is closed in the end.
@@ -86,16 +86,16 @@ def ask(
         OSError: no answer comes.
     """
     send(link, request_of(update))
-    told, came = receive(link, files=files)
-    if told == GONE:
+    answer, came = receive(link, files=files)
+    if answer == GONE:
         for file in came:
             os.close(file)
         raise ValueError("it was released, or never published there with these tensors")
-    return told, came
+    return answer, came
 
 
 def asked(link: socket.socket, held: Mapping[str, Published[T]]) -> T | None:
-    """What is kept of the version that a reader asks for; None where it is told that nothing is.
+    """What is kept of the version that a reader asks for; None, after the answer `GONE`, if nothing is.
 
     Args:
         link: to the reader.
@@ -150,7 +150,7 @@ def receive(link: socket.socket, *, files: int = 0) -> tuple[dict[str, Any], lis
         except RecursionError:
             raise ValueError("a message of brackets") from None
         if not isinstance(message, dict):
-            raise ValueError(f"a message that is no object: {str(message)[:80]}")
+            raise ValueError(f"a message that is not an object: {str(message)[:80]}")
     except BaseException:
         for file in came:
             os.close(file)

@@ -2,8 +2,8 @@
 
 The publisher keeps its versions and answers readers from threads beside its work. A reader finds it by an
 address in the run's folder and asks for a version over a connection; then the two form a group of their own,
-in which the bytes go. So a reader that dies or begins again disturbs nobody else, and every wait has an end:
-the library's store would wait for ever for whoever listens and says nothing. On the CPU the library is gloo.
+in which the bytes go. So a reader that dies or begins again disturbs no other, and every wait has an end; the
+library's own store would wait for ever for a process that sends nothing. On the CPU the library is gloo.
 NCCL takes the same way and was not run: it needs two GPUs.
 """
 
@@ -38,7 +38,7 @@ Backend = Literal["gloo", "nccl"]
 
 
 class CollectiveTransport:
-    """Keeps published tensors in memory and sends them to whoever asks.
+    """Keeps published tensors in memory and sends them to readers that ask.
 
     Args:
         folder: has the publisher's address; all processes must see it. One publisher at a time.
@@ -80,7 +80,7 @@ class CollectiveTransport:
             self._server.announce()  # another publisher may have been there meanwhile
         except (RuntimeError, OSError) as error:
             raise ModelError(
-                f"nobody can be answered at {self._host!r} for {self.folder} ({error}). Set transport.host "
+                f"no reader can connect to {self._host!r} for {self.folder} ({error}). Set transport.host "
                 "to this machine's name or address."
             ) from error
         return update
@@ -105,7 +105,7 @@ class CollectiveTransport:
         self._held.pop(str(version), None)
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering readers."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -115,15 +115,15 @@ class CollectiveTransport:
         host, port = _where(_read_address(self.folder))
         place = "cpu" if self._backend == "gloo" else "cuda"
         types = {spelled: dtype for dtype, spelled in DTYPES.items()}
-        found = {  # first, so that nobody is asked for what there is no room for
+        found = {  # first: without room here the publisher is not asked
             header.name: torch.empty(header.shape, dtype=types[header.dtype], device=place)
             for header in sorted(update.tensors, key=lambda header: header.name)
         }
         with socket.create_connection((host, port), timeout=self._patience_s) as link:
-            told, _ = ask(link, update)
-            at, number = told.get("store"), told.get("number")
+            answer, _ = ask(link, update)
+            at, number = answer.get("store"), answer.get("number")
             if type(at) is not int or type(number) is not int or not 0 < at < 2**16:
-                raise ValueError(f"the publisher answers {str(told)[:80]}")
+                raise ValueError(f"the publisher answers {str(answer)[:80]}")
             self._fill(found, _store(host, at, self._patience_s), number)
         return {name: tensor.cpu() for name, tensor in found.items()}
 
@@ -167,7 +167,7 @@ class _Server:
         held: by version; what is in it is sent.
 
     Raises:
-        OSError: nobody can be answered at that host, or the folder cannot be written.
+        OSError: no reader can connect to that host, or the folder cannot be written.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class _Server:
         if tensors is None:
             return
         number = next(self._numbers)
-        send(link, {"told": "comes", "store": self._store.port, "number": number})
+        send(link, {"answer": "comes", "store": self._store.port, "number": number})
         with contextlib.suppress(RuntimeError):  # the reader is gone
             self._transfer(tensors, self._store.clone(), number)
 
@@ -234,7 +234,7 @@ class _Server:
 def _read_address(folder: Path) -> str:
     path = folder / ADDRESS
     if not path.is_file():
-        raise ValueError(f"{path} is not there, so nobody publishes")
+        raise ValueError(f"{path} is missing, so no publisher runs")
     return path.read_text()
 
 
@@ -242,13 +242,15 @@ def _where(address: str) -> tuple[str, int]:
     """Host and port of a publisher.
 
     Raises:
-        ValueError: none is said.
+        ValueError: it names none.
     """
     try:
-        told = json.loads(address)
+        fields = json.loads(address)
     except (ValueError, RecursionError):
-        told = None
-    host, port = (told.get("host"), told.get("port")) if isinstance(told, dict) else (None, None)
+        fields = None
+    host, port = (
+        (fields.get("host"), fields.get("port")) if isinstance(fields, dict) else (None, None)
+    )
     if not isinstance(host, str) or not host or type(port) is not int or not 0 < port < 2**16:
         raise ValueError(f"{ADDRESS} holds no address: {address[:80]!r}")
     return host, port

@@ -36,7 +36,7 @@ class DeltaTransport:
     """Publishes into a folder.
 
     Args:
-        folder: for this run alone; made if absent. One writer at a time, any number of readers.
+        folder: for this run only; made if absent. One writer at a time, any number of readers.
         anchor_every: versions from one whole one to the next.
     """
 
@@ -87,7 +87,7 @@ class DeltaTransport:
         return {key: tensor.clone() for key, tensor in tensors.items()}
 
     def release(self, version: WeightVersion) -> None:
-        """See `Transport`; its file goes when no later version is told from it."""
+        """See `Transport`; its file is removed when no later version is a difference from it."""
         folder = self.folder / str(version)
         if folder.is_dir():
             (folder / RELEASED).touch()
@@ -102,7 +102,7 @@ class DeltaTransport:
     # --- files -------------------------------------------------------------------------------
 
     def _base_of(self, previous: WeightVersion | None) -> tuple[tuple[str, Held] | None, int]:
-        """The version that the next one is told from, if there may be one, and its place in the chain."""
+        """The version that the next one is a difference from, if any, and its place in the chain."""
         if self._last is None or previous is None or self._last[0] != str(previous):
             return None, 0
         name, held, steps = self._last
@@ -133,7 +133,7 @@ class DeltaTransport:
                 held = self._opened[1]
                 break
             if name in chain:
-                raise ValueError(f"{name} is told from itself")
+                raise ValueError(f"{name} is stored as a difference from itself")
             chain.append(name)
             name = _base_in(self.folder / name / FILE)
         for link in reversed(chain):
@@ -141,14 +141,14 @@ class DeltaTransport:
         return held
 
     def _drop_unneeded(self) -> bool:
-        """Remove released versions from which no other is told; whether there was one."""
+        """Remove released versions that no other is a difference from; whether there was one."""
         there = [path.parent for path in self.folder.glob(f"*/{FILE}")]
         needed = set()
         for folder in there:
             try:
                 needed.add(_base_in(folder / FILE))
             except (OSError, SafetensorError, ValueError):
-                continue  # damaged: nothing is told from it
+                continue  # damaged: no version can be read from it
         gone = [f for f in there if (f / RELEASED).exists() and f.name not in needed]
         for folder in gone:
             remove_entry(folder)
@@ -193,12 +193,12 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _base_in(path: Path) -> str:
-    """Id of the version that a file is told from; empty for an anchor."""
+    """Id of the version that a file is a difference from; empty for an anchor."""
     if path.parent.is_symlink() or path.is_symlink() or not path.is_file():
         raise ValueError(f"{path} is missing, no ordinary file, or behind a link")
     with safe_open(path, "pt") as file:
         metadata = file.metadata() or {}
     if _BASE not in metadata:
-        raise ValueError(f"{path} says nothing of the version before")
+        raise ValueError(f"{path} does not name the version before")
     base = str(metadata[_BASE])
     return base and str(WeightVersion.parse(base))  # its name is that of a folder beside this one

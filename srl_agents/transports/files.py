@@ -35,7 +35,7 @@ class FilesTransport:
     """Publishes into a folder.
 
     Args:
-        folder: for this run alone; made if absent. One writer at a time, any number of readers.
+        folder: for this run only; made if absent. One writer at a time, any number of readers.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +60,7 @@ class FilesTransport:
         folder = Path(update.handle)
         if folder.name != str(update.version):
             raise ModelError(
-                f"{folder}: the update says that this is the folder of {update.version}."
+                f"{folder}: expected the folder of {update.version}, which the update names."
             )
         if not os.path.isdir(folder):
             raise ModelError(f"{folder} is not there: the version was released or never published.")
@@ -81,7 +81,7 @@ class FilesTransport:
         gone = folder.with_name(f"{_TEMPORARY}{folder.name}")
         remove_entry(gone)
         if folder.is_dir():
-            folder.rename(gone)  # first, so that nobody opens half of it
+            folder.rename(gone)  # first, so that no reader opens half of it
             remove_entry(gone)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class FilesTransport:
 
 
 def _content(update: WeightUpdate) -> dict[str, Any]:
-    """What a manifest says of an update, as JSON gives it back."""
+    """The manifest's entries for an update, as JSON gives them back."""
     content = {
         "version": str(update.version),
         "previous": None if update.previous is None else str(update.previous),
@@ -134,12 +134,12 @@ def _fault(folder: Path, update: WeightUpdate) -> str:
 
 
 def _contradiction(manifest: Any, update: WeightUpdate) -> str:
-    """Where a manifest says something else than the update."""
+    """Where a manifest differs from the update; empty where they agree."""
     if not isinstance(manifest, Mapping):
         return f"{MANIFEST} holds no object"
     content = {key: value for key, value in manifest.items() if key != "seal"}
     if manifest.get("seal") != seal_of(content) or "sha256" not in content:
         return f"{MANIFEST} changed on disk"
-    told = _content(update)
-    odd = [key for key in ("version", "shown", "tensors") if content.get(key) != told[key]]
-    return f"{MANIFEST} says another {', '.join(odd)} than the update" if odd else ""
+    expected = _content(update)
+    odd = [key for key in ("version", "shown", "tensors") if content.get(key) != expected[key]]
+    return f"{MANIFEST} has another {', '.join(odd)} than the update" if odd else ""

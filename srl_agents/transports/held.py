@@ -1,4 +1,4 @@
-"""A transport whose versions stay as long as somebody else names them, though the trainer released them."""
+"""A transport that keeps released versions as long as another process, such as generation, names them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HeldTransport:
         self.settle()
 
     def settle(self) -> None:
-        """Release what is no longer named."""
+        """Release the versions that are not named any more."""
         named = self._named() if self._released else ()
         for version in [v for v in self._released if str(v) not in named]:
             self._released.discard(version)

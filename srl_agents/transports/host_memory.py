@@ -79,7 +79,7 @@ class HostMemoryTransport:
                 f"{update.version} is not in this machine's memory: it was released, or its publisher ended."
             )
         try:
-            require_private(self.folder)  # nobody else may change what is mapped
+            require_private(self.folder)  # no other user may change what is mapped
             tensors: dict[str, torch.Tensor] = load_file(path)
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise ModelError(f"{path} cannot be read: {error}.") from error
@@ -87,11 +87,11 @@ class HostMemoryTransport:
         return tensors
 
     def release(self, version: WeightVersion) -> None:
-        """See `Transport`; whoever has mapped it keeps it."""
+        """See `Transport`; readers that have mapped it keep it."""
         remove_entry(self.folder / str(version))
 
     def close(self) -> None:
-        """Give the memory back, if it was published from here and nobody else publishes there."""
+        """Give the memory back, if it was published from here and no other process publishes there."""
         if self._mark is not None:
             leave_folder(self._mark)
             self._mark = None

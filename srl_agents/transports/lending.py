@@ -3,7 +3,7 @@
 The publisher keeps a version in one piece of lent memory and answers readers on a Unix socket, from threads
 beside its work. A reader asks for a version, opens the memory by the handle in the answer, copies it,
 compares the copy with the version, and acknowledges. Until then, or until the reader is gone, the memory
-stays as it is, whoever releases the version. What memory it is, `LentMemory` says.
+stays as it is, even if the version is released. `LentMemory` defines the kinds of memory.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LendingTransport:
 
         Raises:
             ModelError: the digest is another one, or nothing can be lent here.
-            MemoryLimitError: there is no room for a copy.
+            MemoryLimitError: a copy does not fit into memory.
         """
         name = str(version)
         update = described(version, tensors, previous, shown, str(self.folder))
@@ -143,7 +143,7 @@ class LendingTransport:
             self._server = _Server(self.folder, self._held, self._patience_s)
         except OSError as error:
             self._server = None
-            raise ModelError(f"{self.folder}: nobody can be answered there ({error}).") from error
+            raise ModelError(f"{self.folder}: readers cannot connect there ({error}).") from error
 
     def _copied(self, tensors: Tensors, name: str) -> Lent:
         headers = headers_of(tensors)
@@ -161,9 +161,9 @@ class LendingTransport:
 
     def _received(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         with _connected(self.folder, self._patience_s) as link:
-            told, files = ask(link, update, files=1)
+            answer, files = ask(link, update, files=1)
             try:
-                found = self._copies(update, told, files)
+                found = self._copies(update, answer, files)
             finally:
                 for file in files:
                     os.close(file)
@@ -173,10 +173,10 @@ class LendingTransport:
         return found
 
     def _copies(
-        self, update: WeightUpdate, told: dict[str, Any], files: Sequence[int]
+        self, update: WeightUpdate, answer: dict[str, Any], files: Sequence[int]
     ) -> dict[str, torch.Tensor]:
         """What an answer offers, copied; nothing of the publisher's memory stays open."""
-        offer, (_, size) = Offer.read(told), _places(update.tensors)
+        offer, (_, size) = Offer.read(answer), _places(update.tensors)
         if offer.size != size:
             raise ValueError(f"{offer.size} bytes are offered, and the update has {size}")
         return self._read(self._memory.opened(offer, files), update.tensors)
@@ -196,7 +196,7 @@ class _Server:
         patience_s: longest silence of a reader.
 
     Raises:
-        OSError: there can be no socket, or the folder is not of this user alone.
+        OSError: a socket cannot be made, or other users may write to the folder.
     """
 
     def __init__(self, folder: Path, held: dict[str, Published[Lent]], patience_s: float) -> None:
@@ -243,7 +243,7 @@ class _Server:
 
 
 def _places(headers: Sequence[TensorHeader]) -> tuple[dict[str, int], int]:
-    """Where each tensor begins, and the bytes of all; the same for whoever has the headers."""
+    """Where each tensor begins, and the bytes of all: a function of the headers."""
     places, at = {}, 0
     for header in sorted(headers, key=lambda header: header.name):
         places[header.name] = at
@@ -285,8 +285,8 @@ def _connected(folder: Path, patience_s: float) -> Iterator[socket.socket]:
 
 def _require_same_user(link: socket.socket) -> int:
     """Process id of the other side, which must be this user's."""
-    told = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    process, user, _ = _PEER.unpack(told)
+    credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    process, user, _ = _PEER.unpack(credentials)
     if user != os.getuid():
         raise ValueError(f"user {user} is on the other side")
     return int(process)

@@ -2,7 +2,7 @@
 
 Two kinds. `CudaMemory` lends GPU memory by the handles that torch makes for CUDA's inter-process
 communication; it was never run. `HostPages` lends files in memory that have no name, whose descriptor travels
-with the offer: with it the rest of a transport is tried where there is no GPU.
+with the offer: they test the rest of a transport on machines without a GPU.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Offer:
         if plain.keys() != {*fields, *coded}:
             raise ValueError(f"the offer has the fields {', '.join(sorted(map(str, plain)))[:200]}")
         for key, kind in (*fields.items(), *((key, str) for key in coded)):
-            if type(plain[key]) is not kind:  # a truth value is no number
+            if type(plain[key]) is not kind:  # True is not accepted as a number
                 raise ValueError(f"the offer's {key} is {type(plain[key]).__name__}")
         if plain["size"] < 1 or plain["start"] < 0:
             raise ValueError(f"the offer is {plain['size']} bytes from byte {plain['start']}")
@@ -113,7 +113,7 @@ class LentMemory(Protocol):
         """
 
     def wait(self, flat: torch.Tensor) -> None:
-        """Until the device has done what it was told to do with this memory."""
+        """Until the device has finished its work on this memory."""
 
 
 class HostPages:
@@ -172,8 +172,8 @@ class CudaMemory:
     def lend(self, flat: torch.Tensor) -> Lent:
         """See `LentMemory`.
 
-        torch's count of readers is given back at once. It would keep the memory of whoever is killed while
-        reading for ever; how long it stays is told by who holds what is returned.
+        torch's count of readers is given back at once. Otherwise a reader that is killed while it reads would
+        hold the memory for ever; how long it stays is decided by the holder of what is returned.
         """
         self.wait(flat)
         storage: Any = flat.untyped_storage()
@@ -186,7 +186,7 @@ class CudaMemory:
         _storages._release_ipc_counter_cuda(counter, place)
         if not _plain_handle(handle):
             raise ModelError(
-                f"{flat.device}: the memory is no plain allocation, as with expandable_segments:True in "
+                f"{flat.device}: the memory is not a plain allocation, as with expandable_segments:True in "
                 "PYTORCH_ALLOC_CONF. Leave that out, or use transport 'host_memory'."
             )
         uuid = str(torch.cuda.get_device_properties(flat.device).uuid)
@@ -243,7 +243,7 @@ def device_number(uuid: str, seen: Sequence[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cards:
-    """What torch says of the GPUs of this process."""
+    """What torch reports of the GPUs of this process."""
 
     found: bool
     """Whether there is one."""
@@ -280,7 +280,7 @@ def require_cuda_ipc(cards: Cards) -> None:
     """Refuse a process whose GPU lends no memory; tries one allocation.
 
     Raises:
-        ConfigError: says why, and what to use instead.
+        ConfigError: why, and what to use instead.
     """
     fault = cards.fault
     if not fault:

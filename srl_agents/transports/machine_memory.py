@@ -38,7 +38,7 @@ def take_folder(folder: Path) -> Path:
         The mark of ownership, for `leave_folder`.
 
     Raises:
-        OSError: nothing can be written there, or the folder is there and not of this user alone.
+        OSError: the folder cannot be written, or it exists and other users may write to it.
     """
     while True:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def leave_folder(mark: Path) -> None:
 
 
 def require_private(folder: Path) -> None:
-    """Refuse a folder in which somebody else could put something.
+    """Refuse a folder in which another user could put something.
 
     Raises:
         OSError: it is not there, not this user's, or others may open it.

@@ -1,7 +1,7 @@
 """How weights get from a trainer to engines: published once, opened by each engine.
 
 A transport never shows half an update: `open` gives all tensors of exactly the version that was
-published, or raises. Whoever writes one runs `srl_agents.testing.check_transport` on it.
+published, or raises. The author of a transport runs `srl_agents.testing.check_transport` on it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Transport(Protocol):
         They are on the CPU, or where the publisher had them if the transport carries them there.
 
         Raises:
-            ModelError: they are gone, incomplete or others than the update says.
+            ModelError: they are gone, incomplete or differ from the update.
         """
 
     def release(self, version: WeightVersion) -> None:

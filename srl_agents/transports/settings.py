@@ -1,4 +1,4 @@
-"""What a recipe may say of its transport, and which there are: frozen data, without torch.
+"""The ``transport`` section of a recipe, and the transports that there are: frozen data, without torch.
 
 A transport is one settings class of `TRANSPORTS`: its fields are the keys of a recipe's ``transport``
 section, and it makes the transport.
@@ -41,12 +41,12 @@ class TransportSettings(ABC):
             devices: of the recipe's bases, as it spells them.
 
         Raises:
-            ConfigError: says why, and what to use instead.
+            ConfigError: why, and what to use instead.
         """
 
     @abstractmethod
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
-        """The transport of one run; whoever asks for it closes it.
+        """The transport of one run; the caller closes it.
 
         Args:
             folder: for its files, if it has any; need not exist.
@@ -211,11 +211,11 @@ def gpu_fault(devices: Collection[str], environment: Mapping[str, str], driver: 
 
 
 def _no_gpu(devices: Collection[str], environment: Mapping[str, str], driver: Path) -> str:
-    """Why there is no GPU to use; arguments as in `gpu_fault`."""
+    """Why no GPU can be used; empty if one can. Arguments as in `gpu_fault`."""
     if "cpu" in devices:
         return "device='cpu' has no memory of a GPU"
     if not driver.exists():
-        return f"there is no driver of NVIDIA's here ({driver} is absent)"
+        return f"this machine has no NVIDIA driver ({driver} is absent)"
     if environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides every GPU"
     return ""

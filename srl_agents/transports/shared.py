@@ -1,6 +1,6 @@
 """Weights that stay in this process: copies of adapters, the trainer's own tensors for whole weights.
 
-An alias costs no memory and lives until the trainer's next step. Whoever publishes aliases retires the
+An alias costs no memory and lives until the trainer's next step. The publisher of aliases retires the
 version from its engines before that step; `SharedTransport.open` refuses it afterwards.
 """
 
@@ -43,7 +43,7 @@ class SharedTransport:
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         """See `Transport`; a version that the trainer overwrote is refused."""
         tensors = kept_of(self._held.get(update.version), update)
-        if self.alias:  # nobody else can write to copies
+        if self.alias:  # copies cannot be overwritten by the trainer
             require_version(update.version, tensors, update.shown, "the trainer's memory")
         return {name: tensor.detach() for name, tensor in tensors.items()}
 

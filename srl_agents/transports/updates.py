@@ -47,10 +47,10 @@ def kept_of(found: Published[T] | None, update: WeightUpdate) -> T:
     Raises:
         ModelError: it was released, or the update is not what was published.
     """
-    told = replace(update, previous=None, logprobs=())
-    if found is None or replace(found.update, previous=None) != told:
+    expected = replace(update, previous=None, logprobs=())
+    if found is None or replace(found.update, previous=None) != expected:
         raise ModelError(
-            f"{update.version} is not in this process as the update says: it was released, or another "
+            f"{update.version} differs in this process from the update: it was released, or another "
             "one was published here."
         )
     return found.kept
@@ -60,7 +60,7 @@ def headers_of(tensors: Tensors) -> tuple[TensorHeader, ...]:
     """Names, types and shapes, sorted by name.
 
     Raises:
-        ModelError: there are no tensors, or one has a type that safetensors cannot hold.
+        ModelError: no tensors are given, or one has a type that safetensors cannot hold.
     """
     if not tensors:
         raise ModelError("an update without tensors: give the weights that changed.")
@@ -102,7 +102,7 @@ def described(
     shown: Shown,
     handle: str,
 ) -> WeightUpdate:
-    """What a transport says of tensors that it is about to publish.
+    """The update that describes tensors before they are published.
 
     Raises:
         ModelError: there are none, one has a type that cannot travel, or they are not the version's.
@@ -115,17 +115,17 @@ def described(
 
 
 def require_update(update: WeightUpdate, tensors: Tensors, where: str) -> None:
-    """Refuse tensors that are not what an update says.
+    """Refuse tensors that differ from an update.
 
     Raises:
         ModelError: names, types, shapes or the digest differ.
     """
     found = {header.name: header for header in headers_of(tensors)}
-    told = {header.name: header for header in update.tensors}
-    odd = sorted(name for name in found.keys() | told if found.get(name) != told.get(name))
+    expected = {header.name: header for header in update.tensors}
+    odd = sorted(name for name in found.keys() | expected if found.get(name) != expected.get(name))
     if odd:
         raise ModelError(
-            f"{where}: {', '.join(map(repr, odd[:3]))} differ from what the update of {update.version} "
-            "says in name, type or shape."
+            f"{where}: {', '.join(map(repr, odd[:3]))} differ in name, type or shape from the update of "
+            f"{update.version}."
         )
     require_version(update.version, tensors, update.shown, where)

@@ -192,7 +192,7 @@ def _(stage: Stage) -> int:
 
 def _silence(stage: Stage, once: bool) -> None:
     """Say that everything was refused in update 2, as a broken learner's replies are."""
-    told = [Finding(fault="replies_refused", told="all 400 replies", learner="alice", since=2)]
+    told = [Finding(fault="replies_refused", message="all 400 replies", learner="alice", since=2)]
 
     def observe(_: object, update: int, *__: object, **___: object) -> list[Finding]:
         return (

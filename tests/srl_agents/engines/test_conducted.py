@@ -40,7 +40,7 @@ def blocks(request: GenerationRequest) -> tuple[str, ...]:
 def conducted(
     stubs: list[VLLMStub], transport: FilesTransport
 ) -> tuple[ConductedEngine, VLLMEngine]:
-    """Two instances as one, and a third engine on the first server alone."""
+    """Two instances as one, and a third engine that uses only the first server."""
     chat = ChatTokenizer.load(TINY)
     both = [engine(stub, chat, transport) for stub in stubs]
     return ConductedEngine(both, blocks, places=4), engine(stubs[0], chat, transport)
@@ -53,19 +53,19 @@ def test_every_instance_holds_a_version_and_replies_are_those_of_one(
 
     async def play() -> tuple[list[Generation], list[Generation]]:
         engines = conducted(stubs, transport)
-        told = []
+        replies = []
         for each in engines:
             await each.install(update)
             asked = [ask(n, update.version) for n in range(12)]
-            told.append(list(await asyncio.gather(*map(each.generate, asked))))
+            replies.append(list(await asyncio.gather(*map(each.generate, asked))))
         assert all(len(stub.adapters) >= 2 for stub in stubs)
         for each in engines:
             await each.retire(update.version)
             await each.close()
-        return told[0], told[1]
+        return replies[0], replies[1]
 
-    together, alone = asyncio.run(play())
-    assert together == alone
+    together, single = asyncio.run(play())
+    assert together == single
     assert all(stub.asked for stub in stubs)
     assert not any(stub.adapters for stub in stubs)
 
@@ -103,9 +103,9 @@ def test_requests_of_an_instance_that_died_go_to_the_other(transport: FilesTrans
             living, dead = engine(stub, chat, transport), engine(stub, chat, transport)
             dead.__class__ = Dead
             both = ConductedEngine([dead, living], blocks, places=2)
-            told = await asyncio.gather(*(both.generate(ask(n)) for n in range(6)))
+            replies = await asyncio.gather(*(both.generate(ask(n)) for n in range(6)))
             await both.close()
-            return list(told)
+            return list(replies)
 
         assert len(asyncio.run(play())) == 6
 
@@ -114,14 +114,14 @@ def test_what_every_instance_refuses_is_refused_and_costs_no_instance(
     stubs: list[VLLMStub], transport: FilesTransport
 ) -> None:
     async def play() -> None:
-        both, alone = conducted(stubs, transport)
+        both, single = conducted(stubs, transport)
         with pytest.raises(ModelError):
             await both.generate(ask(0, published(transport, 1).version))
         await both.generate(ask(0))
         await both.install(published(transport, 2))
         assert all(stub.adapters for stub in stubs)
         await both.close()
-        await alone.close()
+        await single.close()
 
     asyncio.run(play())
 
@@ -130,7 +130,7 @@ def test_the_deadline_holds_while_a_request_waits_for_a_place(
     stubs: list[VLLMStub], transport: FilesTransport
 ) -> None:
     async def play() -> None:
-        both, alone = conducted(stubs, transport)
+        both, single = conducted(stubs, transport)
         for stub in stubs:
             stub.delay_s = 0.5
         busy = [asyncio.create_task(both.generate(ask(n))) for n in range(8)]
@@ -139,7 +139,7 @@ def test_the_deadline_holds_while_a_request_waits_for_a_place(
             await both.generate(ask(99, deadline_s=0.1))
         await asyncio.gather(*busy)
         await both.close()
-        await alone.close()
+        await single.close()
 
     asyncio.run(play())
 
@@ -151,8 +151,8 @@ def test_no_more_is_asked_of_a_server_than_its_cache_has_room_for(
     sizes = []
     for stub, blocks_there in zip(stubs, (100, 12), strict=True):
         stub.delay_s = 0.02
-        told = f'block_size="1",num_gpu_blocks="{blocks_there}"'
-        stub.counters += f"vllm:cache_config_info{{{told}}} 1.0\n"
+        labels = f'block_size="1",num_gpu_blocks="{blocks_there}"'
+        stub.counters += f"vllm:cache_config_info{{{labels}}} 1.0\n"
         sizes.append(capacity_of(stub.url, 1))
     assert sizes == [100, 12]
     assert (

@@ -1,4 +1,4 @@
-"""The decoding loop: whatever it does to be fast, the tokens are the same, and no row is forgotten."""
+"""The decoding loop: none of its optimizations changes a token, and every row is finished."""
 
 from __future__ import annotations
 
@@ -134,14 +134,14 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     activated: bool,
     seed: int,
 ) -> None:
-    alone, asked = rows(VERSIONS, 11, seed), rows(VERSIONS, 11, seed)
-    for row in (*alone, *asked) if activated else ():
+    plain, asked = rows(VERSIONS, 11, seed), rows(VERSIONS, 11, seed)
+    for row in (*plain, *asked) if activated else ():
         row.base_tokens = len(row.prompt) - 2
     per_token = players.playing().bytes_per_token
     tiers = KVTiers(TierSettings(host_bytes=host_blocks * BLOCK * per_token), per_token)
     limits = {"live_tokens": live_tokens, "cache_bytes": cache_bytes}
-    assert played(players, asked, how, tiers, **limits) == played(players, alone, OFF)
-    for row, other in zip(asked, alone, strict=True):
+    assert played(players, asked, how, tiers, **limits) == played(players, plain, OFF)
+    for row, other in zip(asked, plain, strict=True):
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
@@ -172,7 +172,7 @@ def test_greedy_tokens_are_the_same_where_prompts_come_back_from_slower_places(
 def test_a_long_prompt_is_attended_in_parts(
     monkeypatch: pytest.MonkeyPatch, window: int | None
 ) -> None:
-    """Masks grow with the length alone, and what is computed stays the same."""
+    """Masks grow only with the length, and what is computed stays the same."""
     whole: list[torch.Tensor] = []
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(n, 23, 8, generator=generator) for n in (4, 2, 2))
@@ -200,7 +200,7 @@ def test_a_reply_that_needs_more_memory_than_there_is_is_refused(players: BaseMo
 
 
 def test_a_long_prompt_is_read_in_pieces_while_the_others_are_written(players: BaseModel) -> None:
-    """What a step reads of prompts is bounded, nobody waits for it, and log-probabilities are the same."""
+    """A step reads a bounded part of prompts, no row waits for it, and log-probabilities are the same."""
     short, (long,) = rows(VERSIONS, 4), rows(("alice@0",), 1, seed=9)
     short[2].prompt, long.prompt = tuple(range(3, 130)), tuple(range(3, 200))
     for row in short:

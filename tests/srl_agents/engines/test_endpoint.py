@@ -1,4 +1,4 @@
-"""Endpoints: what is asked, what comes back, and what is said where nothing does."""
+"""Endpoints: the request that is sent, the reply that returns, and the error where none does."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def test_a_server_that_stays_busy_is_named_with_its_words(endpoint: Maker) -> No
 @pytest.mark.parametrize("words", ["This model's maximum context length is 8 tokens."])
 def test_a_prompt_without_room_gets_an_empty_reply(words: str, endpoint: Maker) -> None:
     with chat_server(refusals=[(400, words)]) as server:
-        told = ask(endpoint(server.url, concurrency=1), request(), request())
-        assert [reply.text for reply in told] == ["", "<action>bet</action>"]
-        assert told[0].served == Served(finish="length", model="")
+        replies = ask(endpoint(server.url, concurrency=1), request(), request())
+        assert [reply.text for reply in replies] == ["", "<action>bet</action>"]
+        assert replies[0].served == Served(finish="length", model="")
 
 
 def test_another_refusal_ends_the_run_and_is_asked_once(endpoint: Maker) -> None:
@@ -179,9 +179,9 @@ def test_a_silent_server_is_given_up(endpoint: Maker) -> None:
 def test_a_reply_says_why_it_ended(reply: Any, finish: Any, kept: str, endpoint: Maker) -> None:
     """An empty reply of a limit, of a refusal and of a model that has nothing to say differ."""
     with chat_server(reply=lambda _: reply, finish=finish) as server:
-        (told,) = ask(endpoint(server.url))
-        assert told.served is not None
-        assert told.served.finish == kept
+        (answer,) = ask(endpoint(server.url))
+        assert answer.served is not None
+        assert answer.served.finish == kept
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ def test_tokens_are_counted_where_the_server_counts_them(
     usage: Any, counts: Any, endpoint: Maker
 ) -> None:
     with chat_server(usage=usage) as server:
-        (told,) = ask(endpoint(server.url))
-        assert told.served is not None
-        assert (told.served.prompt_tokens, told.served.completion_tokens) == counts
+        (answer,) = ask(endpoint(server.url))
+        assert answer.served is not None
+        assert (answer.served.prompt_tokens, answer.served.completion_tokens) == counts
 
 
 @pytest.mark.parametrize("model", [DATED, "", None])
@@ -369,7 +369,7 @@ def test_an_address_that_cannot_work_is_refused(url: str, words: str) -> None:
         ({"concurrency": 0}, "concurrency"),
         ({"retries": -1}, "retries"),
         ({"max_thought_tokens": -1}, "max_thought_tokens"),
-        ({"extra": {"stream": True}}, "extra.stream is decided"),
+        ({"extra": {"stream": True}}, "extra.stream is set by SRL"),
         ({"extra": {"a": {"api_Key": "sk"}}}, "extra.api_Key looks like a key"),
         ({"extra": {"a": "x" * 2000}}, "characters as JSON"),
         ({"extra": {"a": {1}}}, "what JSON has not"),
@@ -396,7 +396,7 @@ def test_it_is_an_engine_that_takes_no_versions(endpoint: Maker) -> None:
         engine = endpoint(server.url)
         assert isinstance(engine, Engine)
         version = WeightVersion("alice", 3, "0" * 16)
-        with pytest.raises(UnknownVersionError, match="knows no version alice@3"):
+        with pytest.raises(UnknownVersionError, match="without versions: alice@3"):
             ask(engine, request(version=version))
         with pytest.raises(ModelError, match="takes no weights"):
             asyncio.run(engine.install(WeightUpdate(version=version, tensors=(), handle="")))
@@ -419,7 +419,7 @@ def test_a_request_is_given_up_at_its_deadline(endpoint: Maker) -> None:
 
 
 def test_a_cancelled_request_gives_its_place_to_the_next(endpoint: Maker) -> None:
-    """With one place, and a server that is silent on the first request alone."""
+    """With one place, and a server that delays only the first request."""
     with chat_server(
         reply=lambda r: time.sleep(1.0 * (r["messages"][0]["content"] == "slow")) or "bet"
     ) as s:

@@ -1,4 +1,4 @@
-"""A model is in its endpoint's list, where there is one, and silence of an endpoint is said."""
+"""A model is in its endpoint's list, where there is one, and a silent endpoint is reported."""
 
 from __future__ import annotations
 

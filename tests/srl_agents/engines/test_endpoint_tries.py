@@ -106,7 +106,7 @@ def test_a_reply_without_text_by_length_is_taken_as_it_is() -> None:
     ("refusal", "words"),
     [
         ((401, "no"), "refuses no key"),
-        ((404, "gone"), "no address of a chat API, or serves no model"),
+        ((404, "gone"), "not the address of a chat API, or serves no model"),
         ((429, "insufficient_quota: pay"), "answered 429: insufficient_quota"),
     ],
 )

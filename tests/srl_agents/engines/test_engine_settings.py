@@ -1,4 +1,4 @@
-"""What a recipe's ``engine`` section says reaches the loop."""
+"""A recipe's ``engine`` section reaches the loop."""
 
 import asyncio
 from pathlib import Path

@@ -38,7 +38,7 @@ def test_no_number_moves_by_more_than_half_a_step_of_its_token_and_head(
     largest = kv.float().abs().amax(dim=-1, keepdim=True)
     rounding = torch.finfo(dtype).eps * largest
     assert bool(((found.float() - kv.float()).abs() <= largest / 254 + rounding).all())
-    # runs of tokens are packed alone, so that nodes split and blocks are cut
+    # each run of tokens is packed by itself, so that nodes split and blocks are cut
     assert torch.equal(eight.unpack(packed[..., 1:4, :]), found[..., 1:4, :])
 
 

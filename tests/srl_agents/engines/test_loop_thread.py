@@ -1,4 +1,4 @@
-"""Jobs run in order on one thread, and a failure ends neither them nor whoever comes later."""
+"""Jobs run in order on one thread, and a failure ends neither them nor later jobs."""
 
 import threading
 

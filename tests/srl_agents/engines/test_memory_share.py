@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_agents.engines import memory_share
-from srl_agents.engines.memory_share import ALONE, host_memory, require_share, share_of
+from srl_agents.engines.memory_share import WITHOUT_TRAINER, host_memory, require_share, share_of
 from srl_envs.errors import ConfigError
 
 
@@ -18,10 +18,10 @@ def test_a_cpu_share_is_free_memory_and_no_more_than_a_gpu_share(total: int, par
     free = int(total * part)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_share, "host_memory", lambda: (total, free))
-        share = share_of(None, ALONE, cpu=True)
-        assert share_of(None, ALONE, cpu=False) == ALONE
-        assert share_of(0.7, ALONE, cpu=True) == 0.7
-    assert 0 < share <= ALONE
+        share = share_of(None, WITHOUT_TRAINER, cpu=True)
+        assert share_of(None, WITHOUT_TRAINER, cpu=False) == WITHOUT_TRAINER
+        assert share_of(0.7, WITHOUT_TRAINER, cpu=True) == 0.7
+    assert 0 < share <= WITHOUT_TRAINER
     if free / total > 0.05:  # below that vLLM itself refuses, and gives the numbers
         assert share * total <= free
 

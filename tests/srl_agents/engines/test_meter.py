@@ -1,4 +1,4 @@
-"""What engines tell of their speed: the loop's own meter, and vLLM's counters."""
+"""Speed that engines report: the loop's own meter, and vLLM's counters."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_the_embedded_engine_times_every_token_of_every_reply(base: BaseModel) -
 
     async def play() -> None:
         engine = TransformersEngine(base, SamplingSettings(max_new_tokens=5), max_batch_rows=2)
-        alone = await asyncio.gather(*map(engine.generate, requests))
+        separate = await asyncio.gather(*map(engine.generate, requests))
         first = await engine.take_speed()
         together = await engine.generate_together(requests)
         second = await engine.take_speed()
         await engine.close()
-        for replies, speed in ((alone, first), (together, second)):
+        for replies, speed in ((separate, first), (together, second)):
             tokens = sum(len(reply.token_ids) for reply in replies)
             assert speed.first_token.count == 3
             assert speed.between_tokens.count == tokens - 3

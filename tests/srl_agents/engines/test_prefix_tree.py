@@ -184,7 +184,7 @@ def test_the_policy_learns_how_long_a_reply_was() -> None:
 def test_matches_that_are_over_make_room_for_those_that_go_on_where_the_policy_learns() -> None:
     """Every second seat asks twice, 12 requests apart, with room for fewer than 12 prompts."""
 
-    def found(*, told: bool) -> int:
+    def found(*, ends_reported: bool) -> int:
         tree, hits = PrefixTree(1, 40, "learned"), 0
         for number in range(600):
             for asking in (number, number - 12):
@@ -193,9 +193,9 @@ def test_matches_that_are_over_make_room_for_those_that_go_on_where_the_policy_l
                     row, cached = enter(tree, "a", tokens, session=(asking, 0))
                     hits += cached == len(tokens)
                     tree.leave(row.end, row)
-                    if told and (asking != number or not asking % 2):
+                    if ends_reported and (asking != number or not asking % 2):
                         tree.over((asking,))
             tree.shrink()
         return hits
 
-    assert found(told=True) > 2 * found(told=False)
+    assert found(ends_reported=True) > 2 * found(ends_reported=False)

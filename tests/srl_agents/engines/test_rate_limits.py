@@ -18,7 +18,7 @@ EPSILON = 1e-2
 
 
 class VirtualTime:
-    """A clock that jumps to the next sleeper as soon as nobody else has anything to do."""
+    """A clock that jumps to the next sleeper as soon as no other task has anything to do."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -86,7 +86,7 @@ def test_no_stretch_of_time_has_more_than_the_bucket_and_its_rate_allow(
 @settings(max_examples=25)
 @given(count=st.integers(1, 10), rpm=RATES)
 def test_a_busy_provider_is_asked_at_its_full_rate(count: int, rpm: float) -> None:
-    """Fails for a bucket that fills too slowly, or forgets parts of requests."""
+    """Fails for a bucket that fills too slowly, or loses parts of requests."""
     through = admitted([(0.0, 1)] * count, rpm, None)
     burst = max(1.0, rpm / 60 * BURST_S)
     assert through[-1][0] <= max(0.0, count - burst) * 60 / rpm + EPSILON

@@ -1,4 +1,4 @@
-"""The journal of paid replies: what it has it has for ever, and a torn line is no reply."""
+"""The journal of paid replies keeps every reply, and does not take a torn line for one."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_what_was_told_before_kill_9_is_there_after_it(tmp_path: Path) -> None:
             [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
         ) as writer:
             assert writer.stdout is not None
-            told = [int(writer.stdout.readline()) for _ in range(200)]
+            written = [int(writer.stdout.readline()) for _ in range(200)]
             os.kill(writer.pid, signal.SIGKILL)
         journal = ReplyJournal(path)
-        assert all(journal.find(str(number)) is not None for number in range(told[-1] + 1))
+        assert all(journal.find(str(number)) is not None for number in range(written[-1] + 1))
         journal.close()

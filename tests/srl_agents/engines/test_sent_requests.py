@@ -16,7 +16,7 @@ def test_what_was_sent_in_vain_is_counted_over_all_lives_of_a_run(tmp_path: Path
     for request in ("a", "b", "c"):
         first.add("one", request)
     first.add("other", "d")
-    assert (first.lost("one", answered.__contains__), first.lost("nobody", bool)) == (1, 0)
+    assert (first.lost("one", answered.__contains__), first.lost("absent", bool)) == (1, 0)
 
     second = SentRequests(path)  # the first was killed: c is sent again, and answered
     second.add("one", "c")

@@ -1,4 +1,4 @@
-"""A server that ends says why, though its log ends with the noise of its shutdown."""
+"""The cause of a server's end is found, though its log ends with the noise of its shutdown."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_the_first_exception_is_told_without_what_followed_from_it(log: str, cau
     assert cause_in("INFO starting\n" + log + NOISE) == cause
 
 
-def test_a_log_without_an_exception_is_told_by_its_end() -> None:
-    told = cause_in("\n".join(f"line {n}" for n in range(99)))
-    assert told.splitlines() == [f"line {n}" for n in range(84, 99)]
+def test_a_log_without_an_exception_is_reported_by_its_end() -> None:
+    cause = cause_in("\n".join(f"line {n}" for n in range(99)))
+    assert cause.splitlines() == [f"line {n}" for n in range(84, 99)]

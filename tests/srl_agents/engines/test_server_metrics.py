@@ -19,7 +19,7 @@ from srl_envs.errors import ConfigError
 from tests.vllm_stub import vllm_stub
 
 
-async def told(server: VLLMServer) -> str:
+async def metrics_text(server: VLLMServer) -> str:
     link = HTTPLink(server)
     try:
         return await link.metrics()
@@ -48,7 +48,7 @@ def test_the_page_has_vllms_lines_and_ours_and_tells_that_vllm_is_down(tmp_path:
         assert "srl_server_prefix_hit_share 0.25\n" in answer.text
         assert "# TYPE srl_server_kv_stored_total counter\n" in answer.text
         assert "srl_server_kv_stored_total 7\n" in answer.text
-        text = asyncio.run(told(server))
+        text = asyncio.run(metrics_text(server))
         speed = speed_between({}, read_counters(text))
         assert (speed.blocks_stored, speed.blocks_removed, speed.steps) == (7, 2, 4)
         assert answer.text.endswith(stub.counters)

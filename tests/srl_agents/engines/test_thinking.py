@@ -1,4 +1,4 @@
-"""Thoughts have a budget of their own, are no part of the reply, and tell exact tokens."""
+"""Thoughts have a budget of their own, do not enter the reply, and have exact tokens."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def test_the_embedded_engine_tells_thoughts_apart_with_honest_numbers(
     earlier = (EarlierTurn("Board 7", (50, 51, CLOSE, 52, 53, END), 3),)
     asked = asks(40, earlier)
     together = asyncio.run(engine.generate_together(asked))
-    alone = asyncio.run(beside(engine, asked))
-    assert [g.token_ids for g in together] == [g.token_ids for g in alone]
+    separate = asyncio.run(beside(engine, asked))
+    assert [g.token_ids for g in together] == [g.token_ids for g in separate]
     ends = {(bool(g.forced_tokens), g.token_ids[-1] == END) for g in together}
     assert {forced for forced, _ in ends} == {True, False}, "the sample has only one way to end"
     for request, got in zip(asked, together, strict=True):

@@ -270,7 +270,7 @@ def test_a_reply_that_is_late_or_cancelled_gives_its_place_away(base: BaseModel)
 def test_a_batch_that_is_cancelled_ends_early(
     base: BaseModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where Ctrl-C, or closing the engine, waits until replies are whole that nobody wants."""
+    """Fails where Ctrl-C, or closing the engine, waits until abandoned replies are whole."""
     sampling = SamplingSettings(max_new_tokens=400, stop=(), temperature=0.0)
     engine = TransformersEngine(base, sampling)
     base.eos_token_ids = frozenset()

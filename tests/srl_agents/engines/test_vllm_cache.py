@@ -1,4 +1,4 @@
-"""What a recipe says of vLLM's cache reaches vLLM under vLLM's own names."""
+"""Cache settings of a recipe reach vLLM under vLLM's own names."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_settings_become_vllms_arguments() -> None:
     ]  # fmt: skip
     tier = command_line(VLLMCache(host_gib=2, host_eviction="learned").arguments(cpu_build=False))
     assert tier[:2] == ["--enable-prefix-caching", "--kv-transfer-config"]
-    told = json.loads(tier[2])
-    assert told["kv_connector_extra_config"] == {
+    transfer = json.loads(tier[2])
+    assert transfer["kv_connector_extra_config"] == {
         "spec_name": "TieringOffloadingSpec",
         "cpu_bytes_to_use": 2 * 2**30,
         "eviction_policy": "LearnedEviction",

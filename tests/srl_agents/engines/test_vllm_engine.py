@@ -104,8 +104,8 @@ def test_an_eviction_of_ours_is_told_what_the_game_knows(
         return len(reply.prompt_ids)
 
     length = asyncio.run(play())
-    told = {"srl_session": "1", "srl_turns_ahead": 2, "srl_prompt_tokens": length}
-    assert [request["kv_transfer_params"] for request in stub.asked] == [told]
+    hints = {"srl_session": "1", "srl_turns_ahead": 2, "srl_prompt_tokens": length}
+    assert [request["kv_transfer_params"] for request in stub.asked] == [hints]
 
 
 def test_a_server_that_lost_its_adapters_gets_them_back(
@@ -270,7 +270,7 @@ def test_settings_name_the_interpreter_that_they_need(monkeypatch: pytest.Monkey
     monkeypatch.delenv(PYTHON, raising=False)
     with pytest.raises(ConfigError, match=PYTHON):
         _ = VLLMServerSettings(model="x").interpreter
-    with pytest.raises(ConfigError, match="no interpreter"):
+    with pytest.raises(ConfigError, match="not an interpreter"):
         _ = VLLMServerSettings(model="x", python="/nowhere/python").interpreter
     with pytest.raises(ConfigError, match="port=70000"):
         VLLMServerSettings(model="x", port=70000)

@@ -1,4 +1,4 @@
-"""Whoever waits says so, with the name, the beginning and the limit."""
+"""A wait is reported with its name, its beginning and its limit."""
 
 from __future__ import annotations
 

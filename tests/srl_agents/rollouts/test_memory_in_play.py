@@ -135,6 +135,6 @@ def test_the_recipe_says_whether_play_goes_on_with_less() -> None:
     tell = relief(recipe, met.append)
     assert tell is not None
     tell("no room")
-    assert [(one.fault, one.told) for one in met] == [("play_out_of_memory", "no room")]
+    assert [(one.fault, one.message) for one in met] == [("play_out_of_memory", "no room")]
     ends = SurvivalSettings(policies={"play_out_of_memory": "stop"})
     assert relief(replace(recipe, survival=ends), met.append) is None

@@ -50,7 +50,7 @@ def watch(
 def test_a_collapse_is_named_with_what_was_seen_and_since_when() -> None:
     (found,) = watch((30, 10), *[(0, 40)] * PATIENCE)
     assert (found.fault, found.learner, found.since) == ("replies_refused", "alice", 2)
-    assert found.told == (
+    assert found.message == (
         f"learner 'alice' has collapsed: the game refused all {40 * PATIENCE} of its replies since "
         "update 2, and accepted 75% of 40 before"
     )
@@ -61,7 +61,7 @@ def test_a_collapse_is_named_with_what_was_seen_and_since_when() -> None:
 def test_who_was_never_accepted_is_named_after_enough_updates() -> None:
     (found,) = watch(*[(0, 40)] * SILENT)
     assert (found.fault, found.since) == ("never_accepted", 1)
-    assert found.told == f"none of {40 * SILENT} replies in {SILENT} updates"
+    assert found.message == f"none of {40 * SILENT} replies in {SILENT} updates"
 
 
 @pytest.mark.parametrize(

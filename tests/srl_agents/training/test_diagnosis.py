@@ -1,4 +1,4 @@
-"""A run's metrics are read for what is wrong, likeliest first; a healthy run has no complaint."""
+"""Faults are read from a run's metrics, the most likely first; a healthy run has no complaint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_healthy_run_has_no_complaint(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("metrics", "told"),
+    ("metrics", "message"),
     [
         ({"invalid_share": 0.9}, "90% of its replies are refused"),
         ({"flat_groups": 1.0}, "100% of groups earn the same"),
@@ -50,9 +50,9 @@ def test_a_healthy_run_has_no_complaint(tmp_path: Path, capsys: pytest.CaptureFi
         ({"score_start": 0.3}, "30% against the version it started as"),
     ],
 )
-def test_each_sign_is_named(tmp_path: Path, metrics: dict[str, float], told: str) -> None:
+def test_each_sign_is_named(tmp_path: Path, metrics: dict[str, float], message: str) -> None:
     found = diagnose(run_with(tmp_path, **metrics), RECIPE)
-    assert told in found[0].what
+    assert message in found[0].what
     assert found[0].learner == "alice"
     assert found[0].remedy
 
@@ -75,7 +75,7 @@ def test_a_fault_is_read_though_a_full_disk_cut_the_line_before_it(
     run_with(tmp_path)
     (tmp_path / EVENTS).write_text('{"update": 12, "policy": "st')
     assert main([str(tmp_path)]) == 0
-    write_event(tmp_path, 13, Finding(fault="disk_full", told="no room"), "stop")
+    write_event(tmp_path, 13, Finding(fault="disk_full", message="no room"), "stop")
     with pytest.warns(UserWarning, match="left out line 1"):
         assert main([str(tmp_path), "--json"]) == 1
     found = json.loads(capsys.readouterr().out.partition("\n")[2])
@@ -102,6 +102,6 @@ def test_a_machine_is_examined_with_a_token_of_each_engine(
     assert {"srl", "packages", "disk", "sandbox", "host memory", "GPU"} <= checks.keys()
     assert "wrote 1 token" in checks["engine transformers"]["told"]
     assert not checks["engine vllm"]["good"]
-    assert "/nowhere/python is no interpreter" in checks["engine vllm"]["told"]
+    assert "/nowhere/python is not an interpreter" in checks["engine vllm"]["told"]
     assert checks["engine vllm"]["fix"]
     assert checks["engine vllm_process"]["told"].startswith(("not tried", "wrote 1 token"))

@@ -1,4 +1,4 @@
-"""A trainer in a process that somebody else follows: nothing that it tells is lost on the way."""
+"""A trainer in a process that another one follows: no call of its console is lost on the way."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def test_what_was_told_is_told_again_until_it_was_heard() -> None:
     view.say("one")
     view.advance(3)
     first = [("say", ("one",)), ("advance", (3,))]
-    assert view.told(0, AT_ONCE) == first
-    assert view.told(0, AT_ONCE) == first
+    assert view.calls_after(0, AT_ONCE) == first
+    assert view.calls_after(0, AT_ONCE) == first
     view.say("two")
-    assert view.told(2, AT_ONCE) == [("say", ("two",))]
-    assert view.told(3, AT_ONCE) == []
+    assert view.calls_after(2, AT_ONCE) == [("say", ("two",))]
+    assert view.calls_after(3, AT_ONCE) == []
 
 
 def test_last_words_come_back_when_they_were_heard_and_not_before() -> None:
     view = FarView()
     speaking = threading.Thread(target=view.say_last, args=("it hangs",), daemon=True)
     speaking.start()
-    assert view.told(0, LONG_S) == [("say_last", ("it hangs",))]
+    assert view.calls_after(0, LONG_S) == [("say_last", ("it hangs",))]
     speaking.join(0.1)
     assert speaking.is_alive()
-    view.told(1, AT_ONCE)
+    view.calls_after(1, AT_ONCE)
     speaking.join(LONG_S)
     assert not speaking.is_alive()
 

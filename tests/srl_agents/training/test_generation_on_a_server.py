@@ -99,7 +99,7 @@ def test_a_version_that_arrives_writes_the_next_turns_of_matches_in_flight(
         await engine.close()
 
     asyncio.run(play())
-    told: Counter[str] = Counter()
+    turns_by_version: Counter[str] = Counter()
     mixed = []
     for number in (1, 2):
         played = buffer.played(number)
@@ -107,12 +107,14 @@ def test_a_version_that_arrives_writes_the_next_turns_of_matches_in_flight(
         assert len(played.episodes) == 5
         for episode in played.episodes.values():
             writers = [turn.version for turn in episode.trajectories[0].turns]
-            told.update(writers)
+            turns_by_version.update(writers)
             mixed += [writers] * (len(set(writers)) > 1)
             assert writers == sorted(writers)
             assert number == 1 or set(writers) == {str(new.version)}
     assert mixed
-    assert told == Counter(request["model"].rpartition(".")[0] for request in stub.asked)
+    assert turns_by_version == Counter(
+        request["model"].rpartition(".")[0] for request in stub.asked
+    )
 
 
 RECIPE = """

@@ -1,4 +1,4 @@
-"""What becomes of orders: each match is played once, under its seed, each turn under its version."""
+"""Orders are carried out: each match is played once, under its seed, each turn under its version."""
 
 from __future__ import annotations
 

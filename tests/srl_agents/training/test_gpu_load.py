@@ -1,4 +1,4 @@
-"""What a GPU's driver tells is averaged between records; a driver that fails ends no run."""
+"""Load from a GPU's driver is averaged between records; a driver that fails ends no run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from srl_agents.training.gpu_load import GPULoad
 
 
 def reader(percents: list[float]) -> tuple[Callable[[], float], threading.Event]:
-    """Reads these one after another, then fails; says when it has."""
+    """Reads these one after another, then fails and sets the event."""
     left, failed = list(percents), threading.Event()
 
     def read() -> float:

@@ -1,4 +1,4 @@
-"""Learners begin as an adapter that somebody made: exactly its weights, or a refusal that says why."""
+"""Learners begin as an existing adapter: exactly its weights, or a refusal with the reason."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_the_command_says_so_before_a_model_loads(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     recipe(tmp_path, model, adapter)
-    told = ["train", str(tmp_path / "recipe.yaml"), "--set", "lora.rank=2", *options]
-    assert main([*told, "--out", str(tmp_path / "run")]) == 2
+    command = ["train", str(tmp_path / "recipe.yaml"), "--set", "lora.rank=2", *options]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 2
     assert "Set lora.rank=4" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""The trainer's side of generation: what it orders when, what it waits for, and what it says of the time."""
+"""The trainer's side of generation: orders, waiting, and the time that each phase reports."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_after_a_kill_what_was_ordered_is_taken_and_what_cannot_be_finished_is_o
 
     fourth = again.buffer.find(4)
     assert fourth is not None
-    for name in fourth.versions:  # somebody cleaned up
+    for name in fourth.versions:  # as if the folder had been cleaned up
         FilesTransport(tmp_path / "versions").release(WeightVersion.parse(name))
     late = start(done=3)
     soon(late, 5, lambda: late.play(4))

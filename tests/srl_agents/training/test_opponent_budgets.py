@@ -50,10 +50,10 @@ def played(spec: MatchSpec, costs: list[float], void: bool) -> Episode:
 
 
 def begun(
-    folder: Path, budget: BudgetSettings, told: list[str], *, repeatable: bool = False
+    folder: Path, budget: BudgetSettings, lines: list[str], *, repeatable: bool = False
 ) -> Budgets:
     return Budgets(
-        {AGENT: budget}, folder, most_replies={"nim-v0": MOST}, first_cost={AGENT: 0.5}, say=told.append,
+        {AGENT: budget}, folder, most_replies={"nim-v0": MOST}, first_cost={AGENT: 0.5}, say=lines.append,
         repeatable=repeatable,
     )  # fmt: skip
 
@@ -67,11 +67,11 @@ rounds = st.lists(st.tuples(st.lists(costs, max_size=4), st.booleans()), max_siz
 def test_a_budget_is_never_exceeded_though_the_run_is_killed(
     requests: int, most: float | None, played_rounds: list[tuple[list[list[float]], bool]]
 ) -> None:
-    asked, paid, told = 0, 0.0, list[str]()
+    asked, paid, lines = 0, 0.0, list[str]()
     budget = BudgetSettings(requests=requests, cost=most)
     with tempfile.TemporaryDirectory() as folder:
         for matches, killed in played_rounds:
-            budgets = begun(Path(folder), budget, told)
+            budgets = begun(Path(folder), budget, lines)
             specs = budgets.affordable([match(number) for number in range(len(matches))])
             budgets.take(specs)
             asked += sum(len(own) for own, _ in zip(matches, specs, strict=False))
@@ -84,7 +84,7 @@ def test_a_budget_is_never_exceeded_though_the_run_is_killed(
             assert budgets.spent[AGENT].asked >= asked
     assert asked <= requests
     assert most is None or paid <= most + 1e-9
-    assert all("no longer met" in line for line in told)
+    assert all("does not play" in line for line in lines)
 
 
 def test_what_was_asked_is_what_stays_counted_and_others_are_not(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_
     played_rounds: list[tuple[list[list[float]], bool]], saved: int, killed: int, requests: int
 ) -> None:
     """Each round is an update; the run is killed within one and goes on from a checkpoint."""
-    budget, told = BudgetSettings(requests=requests), list[str]()
+    budget, lines = BudgetSettings(requests=requests), list[str]()
 
     def play(budgets: Budgets, updates: range, stop: int | None) -> tuple[list[int], Any]:
         decided, checkpoint = [], budgets.state()
@@ -145,10 +145,12 @@ def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_
     everything = range(len(played_rounds))
     first = min(saved, killed)
     with tempfile.TemporaryDirectory() as calm, tempfile.TemporaryDirectory() as folder:
-        undisturbed = begun(Path(calm), budget, told, repeatable=True)
+        undisturbed = begun(Path(calm), budget, lines, repeatable=True)
         expected, _ = play(undisturbed, everything, None)
-        _, checkpoint = play(begun(Path(folder), budget, told, repeatable=True), everything, killed)
-        resumed = begun(Path(folder), budget, told, repeatable=True)
+        _, checkpoint = play(
+            begun(Path(folder), budget, lines, repeatable=True), everything, killed
+        )
+        resumed = begun(Path(folder), budget, lines, repeatable=True)
         if saved <= killed:
             resumed.load_state(checkpoint)
         again = everything[first:] if saved <= killed else everything
@@ -162,10 +164,10 @@ def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_
 
 
 def test_a_rest_that_is_too_small_for_a_long_game_is_spent_in_a_short_one(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     budgets = Budgets(
         {AGENT: BudgetSettings(requests=10)}, tmp_path, most_replies={"nim-v0": MOST, "long-v0": 8},
-        first_cost={AGENT: 0.0}, say=told.append,
+        first_cost={AGENT: 0.0}, say=lines.append,
     )  # fmt: skip
     short, long = [match(0), match(1)], [replace(match(2), env_id="long-v0")]
     assert budgets.unaffordable([*long, *short]) == [(AGENT, "long-v0")]
@@ -173,5 +175,5 @@ def test_a_rest_that_is_too_small_for_a_long_game_is_spent_in_a_short_one(tmp_pa
     assert budgets.unaffordable(long) == []
     budgets.take(short)
     assert set(budgets.unaffordable([*long, match(3)])) == {(AGENT, "long-v0"), (AGENT, "nim-v0")}
-    (line,) = told
-    assert "no longer met in long-v0" in line
+    (line,) = lines
+    assert "does not play long-v0" in line

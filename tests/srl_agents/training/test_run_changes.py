@@ -34,8 +34,8 @@ def test_a_change_says_what_it_means(tmp_path: Path) -> None:
         "training.learning_rate": "other",
         "training.micro_batch_rows": "rounding",
     }
-    (told,) = [str(c) for c in changes_of(here, tmp_path) if c.key == "device"]
-    assert told == f"device: 'auto' -> 'cpu' ({MEANINGS['rounding']})"
+    (line,) = [str(c) for c in changes_of(here, tmp_path) if c.key == "device"]
+    assert line == f"device: 'auto' -> 'cpu' ({MEANINGS['rounding']})"
 
 
 def test_replays_may_differ_until_a_checkpoint_was_written_with_the_new_settings(
@@ -54,7 +54,7 @@ def test_replays_may_differ_until_a_checkpoint_was_written_with_the_new_settings
 def test_a_run_knows_until_when_its_play_was_halved(tmp_path: Path) -> None:
     """Matches since then round differently when the same command plays them whole again."""
     assert play_halved_after(tmp_path) == 0
-    finding = Finding(fault="play_out_of_memory", told="no room")
+    finding = Finding(fault="play_out_of_memory", message="no room")
     for update, policy in ((3, "halve_play"), (4, "halve_play"), (9, "stop")):
         write_event(tmp_path, update, finding, policy)  # type: ignore[arg-type]
     assert play_halved_after(tmp_path) == 4

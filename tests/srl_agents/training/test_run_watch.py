@@ -1,4 +1,4 @@
-"""A look at a run says who works on it, what waits, and what its last record says; it writes nothing."""
+"""A look at a run lists its processes, its queues and its last record; it writes nothing."""
 
 from __future__ import annotations
 

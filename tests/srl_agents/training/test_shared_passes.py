@@ -1,4 +1,4 @@
-"""Memory that runs out in a pass that learners share is said by name, and halves their rows."""
+"""Memory that runs out in a pass that learners share is reported by name, and halves their rows."""
 
 from __future__ import annotations
 

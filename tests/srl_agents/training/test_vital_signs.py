@@ -67,7 +67,7 @@ def test_weights_entropy_and_reward_are_judged_over_updates() -> None:
 
 
 def collapses(rewards: list[float]) -> list[int]:
-    """Updates, from 1, after which a collapse of the reward is told."""
+    """Updates, from 1, after which a collapse of the reward is reported."""
     seen = VitalSigns(SurvivalSettings(), ["alice"])
     found = [
         seen.after_update(number, "alice", {"reward": reward}, 1.0)
@@ -100,7 +100,7 @@ def test_a_resumed_run_remembers_what_is_usual() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"policies": {"disk_ful": "stop"}}, "Did you mean 'disk_full'?"),
         ({"policies": {"disk_full": "go_on"}}, "disk_full cannot be answered by 'go_on'"),
@@ -108,6 +108,6 @@ def test_a_resumed_run_remembers_what_is_usual() -> None:
         ({"silent_updates": 0}, "silent_updates=0: use 1 or more"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigError, match=told.replace("?", r"\?")):
+def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
         SurvivalSettings(**settings)  # type: ignore[arg-type]

@@ -14,18 +14,18 @@ HISTORY = {"kind": "HistoryWindow", "turns": 2}
 
 
 @pytest.mark.parametrize(
-    ("noise", "says"),
+    ("noise", "reason"),
     [
         ({"rate": 1.0, "level": "line"}, r"the game refused \d+ of its replies"),
         ({"rate": 0.3}, "ValueError: the text holds"),
     ],
 )
 def test_a_bot_that_cannot_read_through_the_wrappers_is_named(
-    noise: dict[str, Any], says: str
+    noise: dict[str, Any], reason: str
 ) -> None:
     options = match_options({}, (HISTORY, {"kind": "ObservationNoise", **noise}))
     named = "bot 'strong' cannot play connect_four-v0 through HistoryWindow, ObservationNoise: .*"
-    with pytest.raises(ConfigError, match=named + says):
+    with pytest.raises(ConfigError, match=named + reason):
         require_played("connect_four-v0", options, ["strong"])
     require_played("connect_four-v0", options, [])
 

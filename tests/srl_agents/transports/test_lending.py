@@ -1,4 +1,4 @@
-"""Lent memory: the control part on pages of the host, and what is known of CUDA without a GPU."""
+"""Lent memory: the protocol on pages of the host, and the checks of CUDA that need no GPU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def publishing(folder: Path) -> Iterator[tuple[LendingTransport, WeightUpdate]]:
 
 @contextmanager
 def speaking(transport: LendingTransport, message: bytes) -> Iterator[socket.socket]:
-    """A reader that says this."""
+    """A reader that sends this message."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(5)
         link.connect(str(transport.folder / SOCKET))
@@ -173,9 +173,9 @@ def test_memory_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
     ("answer", "message"),
     [
         (b"\xff\xff\xff\xff", "a message of 4294967295 bytes"),
-        (framed([]), "no object"),
+        (framed([]), "not an object"),
         (b"\0\0\x3e\x80" + 16_000 * b"[", "a message of brackets"),
-        (framed({"told": "comes"}), "the offer has the fields told"),
+        (framed({"answer": "comes"}), "the offer has the fields answer"),
         (framed(replace(CUDA, size=64).plain()), "64 bytes are offered, and the update has 128"),
         (framed(CUDA.plain()), "of cuda memory with 0 files"),
         (framed(replace(CUDA, memory="host").plain()), "of host memory with 0 files"),
@@ -214,7 +214,7 @@ def test_a_publisher_that_talks_nonsense_is_refused(
 
 
 def test_another_user_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel says who is there; the publisher is told that it is somebody else."""
+    """The kernel reports the other side's user; the publisher sees another user's id."""
     with publishing(tmp_path) as (transport, _):
         with monkeypatch.context() as patch:
             user = os.getuid() + 1
@@ -338,7 +338,7 @@ def test_a_machine_is_refused_before_torch_is_loaded(
 ) -> None:
     assert message in gpu_fault([device], environment, tmp_path)
     assert bool(gpu_fault([device], environment, tmp_path)) is bool(message)
-    assert "no driver" in gpu_fault(["cuda"], environment, tmp_path / "driver")
+    assert "no NVIDIA driver" in gpu_fault(["cuda"], environment, tmp_path / "driver")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

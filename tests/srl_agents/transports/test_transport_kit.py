@@ -1,4 +1,4 @@
-"""The kit finds every fault that it was written for, in transports that have that fault alone."""
+"""The kit finds every fault that it was written for, in transports that have only that fault."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ListsOnce(FilesTransport):
     def open(self, update: WeightUpdate) -> Tensors:
         self.listed = self.listed or frozenset(os.listdir(self.folder))
         if str(update.version) not in self.listed:
-            raise ModelError("nobody publishes that here")
+            raise ModelError("no publisher runs here")
         return super().open(update)
 
 
@@ -132,7 +132,7 @@ BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     "releases all": (kit.check_release, lambda _: ReleasesAll()),
     "releases nothing": (kit.check_release, lambda _: KeepsReleased()),
     "reads damage": (kit.check_damage, ReadsUnverified),
-    "knows the first publisher alone": (kit.check_taken_over, ListsOnce),
+    "reads only the first publisher": (kit.check_taken_over, ListsOnce),
     "closes for others": (kit.check_taken_over, ClosesForAll),
     "half a publication": (kit.check_killed_publication, WritesInPlace),
 }

@@ -126,7 +126,7 @@ def test_a_small_change_is_a_small_file_and_every_so_many_are_whole(tmp_path: Pa
         (f"../elsewhere/{VERSION}", "is no version"),
         ("a\0b", "is no version"),
         ("gone@1-0000000000000000", "is missing, no ordinary file"),
-        (str(VERSION), "is told from itself"),
+        (str(VERSION), "is stored as a difference from itself"),
     ],
 )
 def test_a_version_that_is_told_from_none_beside_it_is_refused(
@@ -148,7 +148,7 @@ def test_a_version_that_is_told_from_none_beside_it_is_refused(
 def test_memory_that_is_not_this_users_alone_is_neither_written_nor_read(
     mode: int, user: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody can make a folder in /dev/shm, and could change what readers have mapped."""
+    """Every user can make a folder in /dev/shm, and could change what readers have mapped."""
     transport = HostMemoryTransport(tmp_path, memory=tmp_path)
     update = transport.publish(VERSION, TENSORS)
     transport.folder.chmod(mode)
@@ -177,7 +177,7 @@ def test_a_full_memory_is_said_before_anything_is_written(
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        (None, "is not there, so nobody publishes"),
+        (None, "is missing, so no publisher runs"),
         ("", "holds no address"),
         ("[" * 10**5, "holds no address"),
         ('["127.0.0.1"]', "holds no address"),
@@ -189,7 +189,7 @@ def test_a_full_memory_is_said_before_anything_is_written(
 def test_a_collective_without_a_publisher_is_refused(
     address: str | None, words: str, tmp_path: Path
 ) -> None:
-    """Also where somebody listens and says nothing, as a publisher does that hangs."""
+    """Also where a process listens and sends nothing, as a publisher does that hangs."""
     transport = CollectiveTransport(tmp_path)
     update = transport.publish(VERSION, TENSORS)
     transport.close()
@@ -204,7 +204,7 @@ def test_a_collective_without_a_publisher_is_refused(
 def test_a_collective_that_cannot_be_found_is_not_published(tmp_path: Path) -> None:
     (tmp_path / "taken" / ADDRESS).mkdir(parents=True)
     for folder, host in ((tmp_path, "192.0.2.1"), (tmp_path / "taken", "127.0.0.1")):
-        with pytest.raises(ModelError, match="nobody can be answered at"):
+        with pytest.raises(ModelError, match="no reader can connect to"):
             CollectiveTransport(folder, host=host).publish(VERSION, TENSORS)
 
 
@@ -259,7 +259,7 @@ def test_links_are_not_followed_and_what_lies_in_the_way_is_replaced(
 
 
 def test_a_manifest_that_was_sealed_again_over_other_weights_is_refused(tmp_path: Path) -> None:
-    """Whoever can write to the folder can write seals; the update's digest decides."""
+    """A user that can write to the folder can write seals; the update's digest decides."""
     transport = FilesTransport(tmp_path)
     update = transport.publish(VERSION, TENSORS)
     others = {"a": torch.zeros(4), "b": torch.ones(2, 2, dtype=torch.bfloat16)}
