@@ -30,7 +30,7 @@ for _client in ("httpx2", "httpcore2"):  # below warnings they log lines and hea
 
 
 class Secret:
-    """A key. It shows itself to the server alone.
+    """A key. Only the server that it is sent to sees its text.
 
     Args:
         variable: of the environment, that holds it.
@@ -87,7 +87,7 @@ class Counter:
 
 
 class Line:
-    """The thread, while anybody uses it. Counters are touched in it alone."""
+    """The thread, while an engine uses it. Counters are read and written only in it."""
 
     def __init__(self) -> None:
         self.users = 0

@@ -129,7 +129,7 @@ def is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # brackets without an end, or a port that is no number
+    except ValueError:  # brackets without an end, or a port that is not a number
         return False
     return bool(usable) and url.isprintable() and " " not in url
 

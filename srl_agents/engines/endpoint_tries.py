@@ -35,7 +35,7 @@ _PASSING = frozenset({408, 409, 425, 429})
 _NO_MORE_MONEY = ("insufficient_quota", "billing", "credit balance")
 """In a refusal with status 429 that no waiting changes."""
 _LONGEST_WAIT_S = 86_400.0
-"""That a server may ask for; a larger number is no time."""
+"""Longest time that a server may ask for; a larger number is ignored."""
 _MOST_BYTES = 8 << 20
 """Of one answer."""
 QUOTED = 300
@@ -69,20 +69,20 @@ def pause_bound_s(failed: int) -> float:
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float:
-    """What a server asks to wait for: seconds, milliseconds or a date, a day at most; 0 where it says nothing
-    readable.
+    """Time that a server asks to wait for: seconds, milliseconds or a date, a day at most; 0 if absent
+    or unreadable.
 
     Args:
         headers: of its answer, by names in lower case.
         now_s: seconds since 1970.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        told = headers.get(name, "")
+        header = headers.get(name, "")
         try:
-            seconds = float(told) / unit
+            seconds = float(header) / unit
         except ValueError:
             try:
-                seconds = email.utils.parsedate_to_datetime(told).timestamp() - now_s
+                seconds = email.utils.parsedate_to_datetime(header).timestamp() - now_s
             except (ValueError, TypeError, OverflowError):
                 continue
         if 0 <= seconds <= _LONGEST_WAIT_S:
@@ -192,7 +192,7 @@ class Tries:
                 if not self._awake.is_set():
                     return None
                 begun()
-                used = tokens  # whoever stops waiting does not hear what was counted
+                used = tokens  # a caller that stops waiting does not read the count
                 async with asyncio.timeout(limit_s):
                     status, headers, raw = await self._post(body)
             used = 0
@@ -262,7 +262,7 @@ class Tries:
         pause_s = retry_after_s(headers, time.time())
         spent = (
             status == httpx2.codes.TOO_MANY_REQUESTS
-            and pause_s < 1  # who says when to ask again has not run out
+            and pause_s < 1  # a server that names a time has money left
             and any(words in f"{code} {said}".lower() for words in _NO_MORE_MONEY)
         )
         if spent or (status < httpx2.codes.INTERNAL_SERVER_ERROR and status not in _PASSING):
@@ -281,11 +281,11 @@ class Tries:
 
     def _lost(self, failed: list[Failure]) -> str:
         counts = Counts(failure.name for failure in failed)
-        told = ", ".join(f"{count} {name}" for name, count in counts.items())
+        counted = ", ".join(f"{count} {name}" for name, count in counts.items())
         words = failed[-1].words.removesuffix(".")
         asks_s = failed[-1].after_s
         wait = f" It asks to wait {asks_s:.3g} s." if asks_s else ""
-        return f"{self._settings.url} {words}, in {len(failed)} tries ({told}).{wait}"
+        return f"{self._settings.url} {words}, in {len(failed)} tries ({counted}).{wait}"
 
 
 class _TooLargeError(Exception):

@@ -25,7 +25,7 @@ _POLL_S = 0.5
 _MOST_VOID = 3
 """Times a block may be played again because of void matches before the run gives up."""
 
-Told = Callable[["PopulationRun"], None]
+BatchCallback = Callable[["PopulationRun"], None]
 
 
 class PopulationRun:
@@ -82,11 +82,11 @@ class PopulationRun:
                 self._policies, root_seed=recipe.seed, order=recipe.order, loop=self._loop
             )
 
-    def run(self, told: Told | None = None) -> None:
+    def run(self, on_stored: BatchCallback | None = None) -> None:
         """Play to the end.
 
         Args:
-            told: called after each batch that was stored.
+            on_stored: called after each batch that was stored.
 
         Raises:
             SandboxError: matches cannot be finished.
@@ -94,7 +94,7 @@ class PopulationRun:
         voids = 0
         while self.population.revision < self.blocks:
             before = self.population.revision
-            self._block(told)
+            self._block(on_stored)
             voids = 0 if self.population.revision > before else voids + 1
             if voids >= _MOST_VOID:
                 raise SandboxError(
@@ -111,8 +111,8 @@ class PopulationRun:
         self._loop.close()
         self.store.close()
 
-    def _block(self, told: Told | None) -> None:
-        """Play what the present block wants; void matches stay wanted."""
+    def _block(self, on_stored: BatchCallback | None) -> None:
+        """Play the matches that the present block still lacks; void matches stay wanted."""
         wanted = self.population.wanted()
         while wanted or self._busy:
             for owner in self._idle():
@@ -127,8 +127,8 @@ class PopulationRun:
                     wanted = self._lost(owner) + wanted
                 else:
                     self._count(matches)
-                    if told is not None:
-                        told(self)
+                    if on_stored is not None:
+                        on_stored(self)
 
     # --- who plays ---------------------------------------------------------------------------
 

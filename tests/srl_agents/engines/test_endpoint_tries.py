@@ -1,4 +1,4 @@
-"""Every way in which a reply fails to come has a name, and thoughts are no part of a reply."""
+"""Every way in which a reply fails to come has a name, and thoughts stay out of replies."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ KEY = "sk-never-to-be-seen"
 def an_engine(
     server: ChatServer, journal: ReplyJournal | None = None, account: Any = None, **settings: Any
 ) -> Iterator[EndpointEngine]:
-    told = {"account": Account(url=server.url, **(account or {})), "model": MODEL, **settings}
-    engine = EndpointEngine(EndpointSettings(**told), journal=journal)
+    fields = {"account": Account(url=server.url, **(account or {})), "model": MODEL, **settings}
+    engine = EndpointEngine(EndpointSettings(**fields), journal=journal)
     try:
         yield engine
     finally:
@@ -64,10 +64,10 @@ def test_a_try_that_failed_is_named_in_the_record_of_the_reply(
     change: dict[str, Any], name: str
 ) -> None:
     with chat_server(**change) as server, an_engine(server, timeout_s=0.3) as engine:
-        (told,) = ask(engine)
-        assert told.text == "<action>bet</action>"
-        assert told.served is not None
-        assert told.served.failed_tries == (name,)
+        (reply,) = ask(engine)
+        assert reply.text == "<action>bet</action>"
+        assert reply.served is not None
+        assert reply.served.failed_tries == (name,)
 
 
 @pytest.mark.parametrize("body", [b'{"choices": [{"mess', b"<html>", b'{"error": {"code": 502}}'])
@@ -79,9 +79,11 @@ def test_an_answer_that_is_none_is_asked_for_again(body: bytes) -> None:
             return "<action>bet</action>"
 
         server.reply = once
-        (told,) = ask(engine)
-        assert told.served is not None
-        assert told.served.failed_tries == (("server_error",) if b"502" in body else ("malformed",))
+        (reply,) = ask(engine)
+        assert reply.served is not None
+        assert reply.served.failed_tries == (
+            ("server_error",) if b"502" in body else ("malformed",)
+        )
 
 
 def test_empty_first_replies_are_asked_for_again_and_a_third_one_counts() -> None:
@@ -97,9 +99,9 @@ def test_empty_first_replies_are_asked_for_again_and_a_third_one_counts() -> Non
 
 def test_a_reply_without_text_by_length_is_taken_as_it_is() -> None:
     with chat_server(reply=lambda _: None, finish="length") as server, an_engine(server) as engine:
-        (told,) = ask(engine)
-        assert told.served is not None
-        assert (told.text, told.served.finish, len(server.requests)) == ("", "length", 1)
+        (reply,) = ask(engine)
+        assert reply.served is not None
+        assert (reply.text, reply.served.finish, len(server.requests)) == ("", "length", 1)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +127,9 @@ def test_a_limit_that_says_when_to_ask_again_is_no_empty_account() -> None:
     refusals = [(429, "You exceeded your quota, please check your plan and billing details")]
     with chat_server(refusals=refusals, answer_headers={"Retry-After": "1"}) as server:
         with an_engine(server) as engine:
-            (told,) = ask(engine)
-        assert told.served is not None
-        assert told.served.failed_tries == ("rate_limited",)
+            (reply,) = ask(engine)
+        assert reply.served is not None
+        assert reply.served.failed_tries == ("rate_limited",)
 
 
 def test_replies_that_are_lost_in_a_row_end_the_run() -> None:
@@ -155,7 +157,7 @@ def test_first_replies_without_any_text_end_the_run() -> None:
 
 
 def test_one_deadline_holds_for_all_tries() -> None:
-    """The server asks for an hour: waiting is of no use, and nobody waits."""
+    """The server asks for an hour: waiting is of no use, and the engine does not wait."""
     with (
         chat_server(
             refusals=[(429, "later")] * 9, answer_headers={"Retry-After": "3600"}
@@ -235,7 +237,7 @@ def test_no_tag_that_opens_a_reply_stays_in_it(content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told", "reply", "thoughts"),
+    ("content", "reasoning", "reply", "thoughts"),
     [
         ("maybe <action>4</action>", "", "", "maybe <action>4</action>"),
         ("maybe 4</think> <action>5</action>", "", "<action>5</action>", "maybe 4"),
@@ -243,9 +245,9 @@ def test_no_tag_that_opens_a_reply_stays_in_it(content: str) -> None:
     ],
 )
 def test_where_the_prompt_opens_thoughts_what_does_not_end_them_is_no_reply(
-    content: str, told: str, reply: str, thoughts: str
+    content: str, reasoning: str, reply: str, thoughts: str
 ) -> None:
-    body = a_body({"content": content, "reasoning": told})
+    body = a_body({"content": content, "reasoning": reasoning})
     found = read_completion(body, opened=True)
     assert (found.text, found.thoughts) == (reply, thoughts)
 
@@ -286,8 +288,8 @@ def test_a_thinking_model_is_asked_with_room_and_with_its_own_fields() -> None:
             server, max_thought_tokens=500, max_new_tokens=20, extra={"reasoning_effort": "low"}
         ) as engine,
     ):
-        (told,) = ask(engine)
-        assert (told.text, told.thoughts) == ("bet", "hm")
+        (reply,) = ask(engine)
+        assert (reply.text, reply.thoughts) == ("bet", "hm")
         (asked,) = server.requests
         assert (asked["max_completion_tokens"], asked["reasoning_effort"]) == (520, "low")
         assert "max_tokens" not in asked
