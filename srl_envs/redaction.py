@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -106,14 +107,13 @@ class _Reading:
     def unescaped(self) -> _Reading | None:
         """With one level of escapes read; None where there is none."""
         letters: list[str] = []
-        begins: list[int] = []
-        ends: list[int] = []
+        begins, ends = array("Q"), array("Q")
         until = 0
         for found in chain(_ESCAPE.finditer(self.letters), [None]):
             begin, end = found.span() if found else (len(self.letters), len(self.letters))
             letters.append(self.letters[until:begin])
-            begins += self.begins[until:begin]
-            ends += self.ends[until:begin]
+            begins.extend(self.begins[until:begin])
+            ends.extend(self.ends[until:begin])
             for letter in _meaning(found) if found else "":
                 letters.append(letter)
                 begins.append(self.begins[begin])

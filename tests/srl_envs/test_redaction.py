@@ -88,6 +88,13 @@ def test_fewer_than_eight_characters_stay() -> None:
         assert Redactor(key).hide(f"<{run}>") == f"<{HIDDEN}>"
 
 
+@pytest.mark.parametrize("escape", ESCAPED)
+def test_escapes_are_replaced_to_their_last_character(escape: str) -> None:
+    key = '"&sk-"quoted"\\and/m_1&"'
+    escaped, _ = ESCAPED[escape]
+    assert Redactor(key).hide(f"<{escaped(key)}>") == f"<{HIDDEN}>"
+
+
 def test_json_stays_json_and_means_what_it_meant() -> None:
     key = 'sk-"quoted"\\and/more_1'
     body = {"a": [f"x {key} y", key[::-1], 1.5], "b": {"c\n\u00fc\\": f"\\{key}\\"}}
