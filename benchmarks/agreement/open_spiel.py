@@ -5,7 +5,7 @@
 Each playout is one random episode of ours; OpenSpiel's game follows it, with its chance outcomes
 set to our deal. Before every move the player on move and the whole set of legal actions must be the
 same, and where OpenSpiel's game ends, ours must too and pay the same. Where the rules differ on
-purpose, the part that can be compared is; `Comparison.part` says which. Ends with code 1 where
+purpose, only a part is compared, which `Comparison.part` describes. Ends with code 1 where
 anything differs.
 """
 
@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "open_spiel.json"
 
 
 class DisagreementError(Exception):
-    """The two implementations differ; the text says where."""
+    """The two implementations differ; the message has the place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +215,7 @@ def _poker(deck: str, name: str, words: dict[str, str], seed: int) -> Counts:
 
 
 def _numbered(dealt: Iterable[str], cards: str) -> Iterator[int]:
-    """Numbers of the dealt cards in the ordered deck; two of a rank are told apart by their order."""
+    """Numbers of the dealt cards in the ordered deck; two of a rank keep their order."""
     free = list(enumerate(cards))
     for rank in dealt:
         card = next(card for card in free if card[1] == rank)

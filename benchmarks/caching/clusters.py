@@ -52,14 +52,14 @@ def row(trace: Trace, cluster: Cluster) -> dict[str, Any]:
 def policies(trace: Trace) -> Iterable[tuple[str, Cluster]]:
     """Eviction at the recorded pace and at once."""
     del trace
-    told: tuple[tuple[str, Known], ...] = (
+    cases: tuple[tuple[str, Known], ...] = (
         ("lru", "nothing"),
         ("learned", "nothing"),
         ("learned", "ends"),
     )
-    for policy, known in told:
+    for policy, known in cases:
         for pace, speed in (("recorded pace", 1.0), ("at once", AT_ONCE)):
-            label = policy if known == "nothing" else f"{policy}, told ends"
+            label = policy if known == "nothing" else f"{policy}, cases ends"
             yield f"{label}, {pace}", replace(FOUR, policy=policy, known=known, speed=speed)
 
 

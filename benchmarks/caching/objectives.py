@@ -4,10 +4,10 @@
 
 Bursts of requests reach the embedded engine's loop. All times are CPU seconds of this process, which has one
 thread, so that a loaded machine changes little; where nothing is to do, the clock goes on to the next burst.
-What one request takes alone is measured first: a first token may take ``--first`` times that, the next one
-``--between`` times a step alone. A reply holds its time between tokens if nine in ten of its tokens do. Every
-setting plays the same requests, with an estimate that was learned in a burst before. Exit code 1 where a
-setting wrote other tokens.
+A single request is measured first: a first token may take ``--first`` times as long as its own, the next one
+``--between`` times as long as its step. A reply holds its time between tokens if nine in ten of its tokens
+do. Every setting plays the same requests, with an estimate that was learned in a burst before. Exit code 1
+where a setting wrote other tokens.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ NINE_IN_TEN = 0.9
 
 
 @dataclass(slots=True)
-class Told:
-    """When a row was asked for, and got its tokens."""
+class RowTimes:
+    """Times at which a row was asked for and its tokens came."""
 
     row: Row
     asked_s: float
@@ -93,9 +93,9 @@ class Clock:
 CLOCK = Clock()
 
 
-def play(decoder: Decoder, bursts: list[list[Row]], every_s: float) -> list[Told]:
+def play(decoder: Decoder, bursts: list[list[Row]], every_s: float) -> list[RowTimes]:
     """Ask for each burst at its time, and step until all are written."""
-    began_s, told = CLOCK(), dict[Row, Told]()
+    began_s, times_by_row = CLOCK(), dict[Row, RowTimes]()
     due = [(began_s + number * every_s, burst) for number, burst in enumerate(bursts)]
     with torch.no_grad():
         while due or decoder.busy:
@@ -103,7 +103,7 @@ def play(decoder: Decoder, bursts: list[list[Row]], every_s: float) -> list[Told
             while due and due[0][0] <= now_s:
                 at_s, burst = due.pop(0)
                 for row in burst:
-                    told[row] = Told(row, at_s)
+                    times_by_row[row] = RowTimes(row, at_s)
                     decoder.add(row)
             if not decoder.busy:
                 CLOCK.skipped_s += max(0.0, due[0][0] - now_s)
@@ -111,20 +111,20 @@ def play(decoder: Decoder, bursts: list[list[Row]], every_s: float) -> list[Told
             finished = decoder.step()
             now_s = CLOCK()
             for row in (*decoder.rows, *finished):
-                told[row].tokens_s.append(now_s)
-    return list(told.values())
+                times_by_row[row].tokens_s.append(now_s)
+    return list(times_by_row.values())
 
 
 def made(base: BaseModel, how: DecodingSettings) -> Decoder:
-    """A loop of its own on the model."""
+    """A new decoding loop on the model."""
     return Decoder(base.playing(), how, live_tokens=10**6, cache_bytes=2**28, clock=CLOCK)
 
 
-def measured(told: list[Told], limits: Objectives) -> dict[str, float]:
-    """Of one setting in one round."""
-    held = [each.held(limits) for each in told]
-    firsts = [each.tokens_s[0] - each.asked_s for each in told]
-    gaps = np.concatenate([np.diff(each.tokens_s) for each in told])
+def measured(times: list[RowTimes], limits: Objectives) -> dict[str, float]:
+    """Shares of kept objectives, times and throughput of one setting in one round."""
+    held = [each.held(limits) for each in times]
+    firsts = [each.tokens_s[0] - each.asked_s for each in times]
+    gaps = np.concatenate([np.diff(each.tokens_s) for each in times])
     return {
         "first_held": statistics.mean(first for first, _ in held),
         "between_held": statistics.mean(between for _, between in held),
@@ -133,12 +133,12 @@ def measured(told: list[Told], limits: Objectives) -> dict[str, float]:
         "first_max_s": max(firsts),
         "between_p50_s": float(np.median(gaps)),
         "between_p99_s": float(np.quantile(gaps, 0.99)),
-        "tokens_per_s": sum(len(each.tokens_s) for each in told)
-        / (max(each.tokens_s[-1] for each in told) - min(each.asked_s for each in told)),
+        "tokens_per_s": sum(len(each.tokens_s) for each in times)
+        / (max(each.tokens_s[-1] for each in times) - min(each.asked_s for each in times)),
     }
 
 
-def alone(base: BaseModel, burst: int) -> tuple[float, float, float]:
+def single_request(base: BaseModel, burst: int) -> tuple[float, float, float]:
     """Seconds to the first token, between tokens, and of a burst without objectives."""
     decoder = made(base, DecodingSettings())
     play(decoder, [asked(1, 2)], 0.0)
@@ -162,15 +162,25 @@ def main() -> int:
     parser.add_argument("--bursts", type=int, default=3)
     parser.add_argument("--burst", type=int, default=12, help="requests at once")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--first", type=float, default=8.0, help="times a first token alone")
-    parser.add_argument("--between", type=float, default=5.0, help="times a step alone")
+    parser.add_argument(
+        "--first",
+        type=float,
+        default=8.0,
+        help="limit on a first token, as a multiple of a single request's",
+    )
+    parser.add_argument(
+        "--between",
+        type=float,
+        default=5.0,
+        help="limit on a step, as a multiple of a single request's",
+    )
     parser.add_argument(
         "--load", type=float, default=0.7, help="a burst's work over the time to the next"
     )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     base = BaseModel.load(options.model, device="cpu", dtype="float32")
-    first_s, between_s, burst_s = alone(base, options.burst)
+    first_s, between_s, burst_s = single_request(base, options.burst)
     limits = Objectives(
         first_token_s=options.first * first_s, between_tokens_s=options.between * between_s
     )
@@ -187,8 +197,8 @@ def main() -> int:
             decoder = made(base, how)
             play(decoder, [asked(8, options.burst // 2)], 0.0)
             bursts = [asked(100 * number + 10 + k, options.burst) for k in range(options.bursts)]
-            told = play(decoder, bursts, burst_s / options.load)
-            rounds[name].append(measured(told, limits))
+            times = play(decoder, bursts, burst_s / options.load)
+            rounds[name].append(measured(times, limits))
             written.append([row.reply for burst in bursts for row in burst])
             print(number, f"{name:14}", json.dumps(rounds[name][-1]), flush=True)
         differ += sum(
@@ -200,8 +210,8 @@ def main() -> int:
         "requests": options.rounds * options.bursts * options.burst,
         "replies_that_differ": differ,
         "settings": {
-            name: {key: statistics.mean(one[key] for one in told) for key in told[0]}
-            for name, told in rounds.items()
+            name: {key: statistics.mean(one[key] for one in results) for key in results[0]}
+            for name, results in rounds.items()
         },
     }
     print(json.dumps(found, indent=1))

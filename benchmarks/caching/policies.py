@@ -2,9 +2,9 @@
 
     python -m benchmarks.caching.policies TRACE... [--json FILE]
 
-Per trace and capacity, every policy; at 3e6 tokens also what the learned policy has when it is told the
-reply's length never or not before it is written, when it is told sessions or their ends, and on each half of
-the trace alone.
+Per trace and capacity, every policy. At 3e6 tokens also the learned policy when it receives the
+reply's length never or only after it is written, when it receives sessions or their ends, and on each half
+of the trace.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def of_trace(path: Path) -> dict[str, Any]:
     named = with_sessions(trace)
     half = len(trace.requests) // 2
     halves = (trace.part(0, half), trace.part(half, len(trace.requests)))
-    told = {
+    rates = {
         "nothing, reply length never": rate(trace, "learned", MIDDLE, replies="never"),
         "nothing, reply length when written": rate(trace, "learned", MIDDLE, replies="written"),
         "nothing": table["learned"][f"{MIDDLE:.0e}"],
@@ -67,8 +67,8 @@ def of_trace(path: Path) -> dict[str, Any]:
         "unlimited": unlimited_hits(trace.requests) / trace.blocks,
         "unlimited_by_replay": rate(trace, "lru", trace.blocks * trace.tokens_per_block),
         "hit_rates": table,
-        "learned_at_3e6_when_told": told,
-        "gap_closed_at_3e6": {name: closed(trace, value) for name, value in told.items()},
+        "learned_at_3e6_when_told": rates,
+        "gap_closed_at_3e6": {name: closed(trace, value) for name, value in rates.items()},
         "halves_at_3e6": [
             {policy: rate(part, policy, MIDDLE) for policy in ("lru", "learned", "oracle")}
             for part in halves

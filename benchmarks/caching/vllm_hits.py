@@ -61,7 +61,7 @@ def counters(url: str) -> dict[str, float]:
 
 
 def kv_counts(server: VLLMServer) -> KVCounts:
-    """What its events have told, once they tell nothing more."""
+    """Counts of the server's events, once they no longer change."""
     if server.events is None:
         raise RuntimeError("the server publishes no events")
     counts = None
@@ -81,7 +81,7 @@ def copied_blocks(trace: Trace) -> int:
 
 
 def simulated_hits(trace: Trace, blocks: int) -> int:
-    """Tokens that LRU with so many blocks has; whole blocks alone, and never a prompt's last token."""
+    """Tokens that LRU with so many blocks has; only whole blocks, and never a prompt's last token."""
     hits_R = replay(trace, make_policy("lru", blocks, trace)).hits_R
     size = trace.tokens_per_block
     return sum(

@@ -3,7 +3,7 @@
     python -m benchmarks.caching.vllm_objectives [--burst 12] [--rounds 3] [--times 3] [--json FILE]
 
 SRL_VLLM_PYTHON names vLLM's interpreter. A reply's time per token is its time at the server over its tokens,
-as the conductor measures it; ``--times`` that of a reply alone is the objective. Waiting at the conductor
+as the conductor measures it; ``--times`` that of a single reply is the objective. Waiting at the conductor
 counts in the time to the whole reply.
 """
 
@@ -116,8 +116,8 @@ async def bursts(
     return Round(engine.per_token_s, whole_s, [r.token_ids for r in replies], seconds)
 
 
-async def alone(server: VLLMServer, chat: ChatTokenizer) -> float:
-    """Seconds per token of a reply that is written alone."""
+async def single_reply(server: VLLMServer, chat: ChatTokenizer) -> float:
+    """Seconds per token of a reply when the server has no other request."""
     engine = Timed(
         HTTPLink(server), chat, SamplingSettings(max_new_tokens=REPLY), context_length=CONTEXT
     )
@@ -135,7 +135,12 @@ def main() -> None:
     parser.add_argument("--burst", type=int, default=12, help="requests at once")
     parser.add_argument("--bursts", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="off and on in turn")
-    parser.add_argument("--times", type=float, default=3.0, help="a reply's time per token alone")
+    parser.add_argument(
+        "--times",
+        type=float,
+        default=3.0,
+        help="objective, as a multiple of a single reply's time per token",
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     chat = ChatTokenizer.load(catalog.resolve(MODEL))
@@ -147,8 +152,8 @@ def main() -> None:
         server = VLLMServer(settings, Path(folder) / "server.log")
         server.start()
         try:
-            alone_s = asyncio.run(alone(server, chat))
-            limit = options.times * alone_s
+            single_s = asyncio.run(single_reply(server, chat))
+            limit = options.times * single_s
             settings_of = {"off": Objectives(), "on": Objectives(between_tokens_s=limit)}
             rounds: dict[str, list[Round]] = {name: [] for name in settings_of}
             for _ in range(options.rounds):
@@ -167,7 +172,7 @@ def main() -> None:
         "command": f"python -m benchmarks.caching.vllm_objectives --burst {options.burst} "
         f"--bursts {options.bursts} --rounds {options.rounds} --times {options.times:g}",
         "model": MODEL,
-        "alone_s": alone_s,
+        "alone_s": single_s,
         "limit_s": limit,
         **{name: summary(each, limit) for name, each in rounds.items()},
         "same_replies": float(np.mean([off == on for off, on in pairs])),

@@ -13,7 +13,7 @@ from srl_envs.redteam.published import published
 from srl_envs.redteam.search import ITSELF
 
 CHARS_PER_TOKEN = 4
-"""Rule of thumb for English; the page says so."""
+"""Rule of thumb for English, which the page states."""
 
 
 class Known(NamedTuple):
@@ -78,7 +78,7 @@ Outcomes are per episode, in [-1, 1]; intervals are at 95 %, clustered by seed.
   is hidden. `none` where no interval is above 0. It is the best of several, which flatters it. Where
   seats share one outcome, brackets say what is left up to 1.
 - `all-seeing look-ahead`: tries {MOVES} moves at every turn, plays each on {ROLLOUTS} times with strong
-  bots, and takes the best. It knows hidden cards and coming chance, which no player does.
+  bots, and takes the best. It sees hidden cards and future random draws, which no player does.
 - A `seat 0` or `opener` gap is what that seat, or the one that moves first, earns above the others
   when the same bot sits everywhere.
 - Tokens are characters / {CHARS_PER_TOKEN}, of what a bot was asked with; exact numbers are in

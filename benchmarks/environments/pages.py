@@ -1,10 +1,10 @@
-"""One page per environment in ``docs/environments``, written from what the code says of itself.
+"""One page per environment in ``docs/environments``, written from the code's docstrings and data.
 
     python -m benchmarks.environments.pages [ENV ...]
 
 A page holds the docstring of the game's module, its options, bots and payments, what the last published
 attack came to, and the start of an episode between bots. Nothing in it is written by hand: a test fails
-while a page says something else.
+while a page differs from the code.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def index(specs: Sequence[EnvSpec]) -> str:
 
 
 def page(spec: EnvSpec) -> str:
-    """All that the code says of one environment, and a sample of it."""
+    """Description of one environment from its code, and a sample episode."""
     game: type[Game[Any, Any]] = load_entry_point(spec.entry_point)
     module = importlib.import_module(game.__module__)
     players = " ".join(["human", *["middle"] * (spec.seats - 1)])

@@ -194,10 +194,10 @@ def web_page(games: Mapping[str, Sequence[Prompt]], counts: Counts) -> str:
     for env_id, shown in games.items():
         parts += [f'<h2 id="{env_id}">{env_id}</h2>', '<div class="game">']
         for prompt in shown:
-            told = f"<b>{seat_name(prompt.seat)}</b>, {prompt.moment}, "
-            told += f"{lengths([prompt], counts)} tokens"
+            caption = f"<b>{seat_name(prompt.seat)}</b>, {prompt.moment}, "
+            caption += f"{lengths([prompt], counts)} tokens"
             parts += [
-                "<figure>", f"<figcaption>{told}</figcaption>",
+                "<figure>", f"<figcaption>{caption}</figcaption>",
                 f"<pre>{html.escape(prompt.text.strip(chr(10)))}</pre>", "</figure>",
             ]  # fmt: skip
         parts.append("</div>")

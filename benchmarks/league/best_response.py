@@ -1,8 +1,8 @@
 """Exploitability, exactly: what a best response earns against a policy whose chances are known.
 
 A policy is read as a table: for every decision of the game, what its seat sees and how likely each
-legal reply is. The games are zero-sum and fair to both seats, so an equilibrium earns 0 against
-anybody, and what a best response earns against a policy is how far the policy is from one. Payoffs,
+legal reply is. The games are zero-sum and fair to both seats, so an equilibrium earns 0 against any
+policy, and the gain of a best response against a policy is its distance from one. Payoffs,
 observations and legal moves are the environments' own.
 """
 

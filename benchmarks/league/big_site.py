@@ -82,11 +82,11 @@ def rows(agents: int, per_agent: int) -> Iterator[tuple[MatchSpec, MatchResult]]
                         env_id=ENV, seed=seed, split="eval", seats=seats, cluster=f"seed {seed}/{k}",
                         schedule="board/big", number=number,
                     )  # fmt: skip
-                    told = (-won, won) if turned else (won, -won)
+                    outcomes = (-won, won) if turned else (won, -won)
                     yield (
                         spec,
                         MatchResult(
-                            match_id=spec.match_id, outcomes=told, rewards=told, termination="ok",
+                            match_id=spec.match_id, outcomes=outcomes, rewards=outcomes, termination="ok",
                             invalid_replies=(0, int(rng.random() < 0.02)), turns=20, tokens=(0, 90),
                         ),
                     )  # fmt: skip

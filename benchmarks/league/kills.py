@@ -6,7 +6,7 @@ A run of nim plays in a process of its own and is killed (SIGKILL, the whole gro
 of stored matches, over and over, each time continued by the same command. Before each kill a reader
 notes every match in the store: those were acknowledged. After it, all of them must be there unchanged,
 and every match that was leased must later be played under the same id, hence the same seed. In the
-end the contents and the ratings must be those of a run that was left alone.
+end the contents and the ratings must be those of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ def main() -> None:
             process.wait()
             after = acknowledged(run)
             lost += sum(key not in after for key in before)
-            changed += sum(key in after and after[key] != told for key, told in before.items())
+            changed += sum(key in after and after[key] != result for key, result in before.items())
             interrupted = leased(run)
             in_flight += len(interrupted)
             open_leases |= interrupted
             print(f"kill {kills}: {len(after)} matches, {len(interrupted)} in flight", flush=True)
         if start(recipe, run).wait() or start(recipe, calm).wait():
-            raise SystemExit("a run that was left alone did not finish")
+            raise SystemExit("an undisturbed run did not finish")
         final = acknowledged(run)
         found: dict[str, Any] = {
             "kills": kills,

@@ -7,7 +7,7 @@ seconds of the process; making and converting the input is not counted). Memory 
 resident size during the fit above that before it (Linux). ``--peers`` is the Python of an environment
 that has evalica, openskill and choix. SRL gives an interval for every agent and pair in that time; the
 others do not. openskill is an online system, one Python call per match, and gets a tenth of the
-matches; its seconds are multiplied by ten. choix knows no ties: they are left out.
+matches; its seconds are multiplied by ten. choix does not support ties: they are left out.
 """
 
 from __future__ import annotations

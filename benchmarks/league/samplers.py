@@ -3,7 +3,7 @@
     python -m benchmarks.league.samplers [--runs 15] [--json FILE]
 
 A learner that improves meets 60 frozen versions, 1,200 games, each drawn by the sampler itself; the
-truth has a cyclic part, so ratings alone cannot be right. Every frozen version was looked at once, as
+truth has a cyclic part, which ratings cannot represent. Every frozen version was looked at once, as
 the default evaluation does it: 40 games against each of three anchors. Total variation distance to
 the same preference on the true probabilities, mean over the last three quarters of the games.
 """

@@ -141,7 +141,7 @@ Process = Generator[tuple[str, Any], Any, None]
 
 
 class Signal:
-    """Something that happens once; whoever waits then goes on."""
+    """An event that happens once; then all processes that wait for it go on."""
 
     def __init__(self) -> None:
         self.fired = False
@@ -347,7 +347,7 @@ def simulate(rates: Rates, workers: Sequence[int], updates: int) -> list[Outcome
 
 
 def plot(outcomes: list[Outcome], rates: Rates, path: Path) -> None:
-    """Matches per second by workers, one line a design, beside what workers alone could play."""
+    """Matches per second by workers, one line a design, beside the workers' own limit."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -355,7 +355,7 @@ def plot(outcomes: list[Outcome], rates: Rates, path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(7, 4.5))
     sizes = sorted({outcome.workers for outcome in outcomes})
-    axes.plot(sizes, [size / rates.match_s for size in sizes], "k:", label="workers alone")
+    axes.plot(sizes, [size / rates.match_s for size in sizes], "k:", label="limit of the workers")
     for design in DESIGNS:
         own = [o for o in outcomes if o.design == design.name]
         axes.plot(
@@ -400,7 +400,7 @@ def main() -> None:
         parser.error("give at least 1 worker and 1 update")
     for path in (options.plot, options.json):
         if path is not None and not path.absolute().parent.is_dir():
-            parser.error(f"{path}: there is no such folder")
+            parser.error(f"{path}: no such folder")
     rates = measured(options.sigma)
     for name in ("learn_s", "match_s"):
         if (given := getattr(options, name)) is not None:

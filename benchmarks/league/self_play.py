@@ -5,7 +5,7 @@
 
 `mirror`: one learner that meets itself as it is now. `league`: a main that meets itself, its past and
 its exploiters as the preset ``competitive`` draws them, and a main exploiter; the two share the
-matches that the one has alone. All begin as the same model (`benchmarks.learning.small_games`, built
+matches that the single learner has. All begin as the same model (`benchmarks.learning.small_games`, built
 when it is not there), which writes legal replies at random.
 
 The games are small enough to read a policy off the model: the chance of every legal reply at every

@@ -55,7 +55,7 @@ def first_to(above: Floats, below: Floats, goals: tuple[float, float], least: in
 
 def pentanomial(scores_RK: Floats, test: MeanTest) -> Outcomes:
     """Of commit 2582fa9: a likelihood ratio of normal scores with the variance so far, ended by
-    information; whoever is undecided then is kept."""
+    information; an undecided candidate is then kept."""
     log_alpha, log_beta = math.log(0.8 * test.alpha), math.log(0.8 * test.beta)
     reject, accept = (
         log_beta - math.log1p(-0.8 * test.alpha),

@@ -1,8 +1,8 @@
-"""The quickstart with adapters that act on all tokens, and with such that act from the reply on.
+"""The quickstart with adapters that act on all tokens, and with adapters that act from the reply on.
 
     python -m benchmarks.learning.activated_lora [--updates 10] [--seeds 0 1 2] [--json FILE]
 
-Both learn on the same schedule of matches and differ in `lora.activation` alone. A row holds the reward of
+Both learn on the same schedule of matches and differ only in `lora.activation`. A row holds the reward of
 every update and the points at the end. A finished run adds its row at once; rows that are there are kept.
 """
 

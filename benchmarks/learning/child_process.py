@@ -1,4 +1,4 @@
-"""Work in a child process: its memory goes with it, what it says is kept, and its cost is known."""
+"""Work in a child process: its memory is freed with it, its output is kept, and its cost is measured."""
 
 from __future__ import annotations
 

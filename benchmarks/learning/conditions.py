@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 BASELINE = "independent"
-"""Every learner for itself, sharing nothing: what each arena's recipe says without changes."""
+"""Learners that share nothing: each arena's recipe without changes."""
 
 _COORDINATION = {
     "synchronized": ("coordination={kind: synchronized}",),

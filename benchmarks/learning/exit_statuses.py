@@ -135,13 +135,13 @@ def main() -> None:
             {"kind": kind, "status": status, "runs": runs}
             for (kind, status), runs in sorted(found.items())
         ]
-        told = {
+        results = {
             "commit": commit(),
             "cores": os.cpu_count(),
             "at_once": options.at_once,
             "runs": rows,
         }
-        options.json.write_text(json.dumps(told, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
     sys.exit(any(status for _, status in found))
 
 

@@ -139,7 +139,7 @@ def _key(row: Row) -> Key:
 
 
 def interval(values: Sequence[float]) -> str:
-    """Mean and 95 % half-width over seeds; the mean alone where one seed was run."""
+    """Mean and 95 % half-width over seeds; only the mean where one seed was run."""
     if len(values) < 2:
         return f"{np.mean(values):+.3f}"
     half = t_quantile(len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))

@@ -13,7 +13,7 @@ from benchmarks.tiny_model.corpus import HEIGHT, LINES, URGENCY
 from srl_envs.families.cards.hanabi_mini_bots import read_table
 
 OPEN, PLAYABLE, USELESS, KNOWN = range(4)
-"""Labels of a card: neither, can be played, can never score, can be played and its owner knows it."""
+"""Labels of a card: neither, can be played, can never score, can be played and its owner can infer it."""
 _PILE = re.compile(r"^Played: \w+ (\d)", re.MULTILINE)
 _THEIR_CARD = re.compile(r"^\d: \w+ (\d) \(", re.MULTILINE)
 _OWN_CARD = re.compile(r"^\d: [^(\n]*(\S)$", re.MULTILINE)

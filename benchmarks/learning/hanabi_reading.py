@@ -70,9 +70,9 @@ def reading(player: TinyPlayer, found: Sequence[Position]) -> dict[str, float]:
             values[f"plays a card that, as it knows, {kind}"].append(moves[f"play {card}"] / total)
         [partner] = table.others.values()
         helpful = [
-            moves[f"clue {who} {told}"]
-            for who, told, named, after in table.possible_clues()
-            if told.isdigit()
+            moves[f"clue {who} {clue}"]
+            for who, clue, named, after in table.possible_clues()
+            if clue.isdigit()
             and any(table.playable(partner.cards[i]) for i in named)
             and any(after[i] != partner.known[i] for i in named)
         ]

@@ -1,4 +1,4 @@
-"""Kill a training run of two learners at random moments, and see whether it ends like one left alone.
+"""Kill a training run of two learners at random moments, and see whether it ends like an undisturbed run.
 
     python -m benchmarks.learning.kills [--kills 50] [--json FILE]
 
@@ -7,8 +7,8 @@ weights, a shared adapter, 8-bit moments, snapshots as opponents. It is killed (
 each time at a random number of stored matches and a random while later, or as soon as a checkpoint or
 snapshot is being written, so that every part of an update is hit, and continued by the same call. In
 the end the matches, the metrics of every update, the requests, the transcripts, the phases in the memory
-trace, all snapshots, the last checkpoint's tensors and its state must be those of a run that was left
-alone, bit for bit. Runs are forked from a process that has imported torch, so that a start takes a second.
+trace, all snapshots, the last checkpoint's tensors and its state must be those of an undisturbed
+run, bit for bit. Runs are forked from a process that has imported torch, so that a start takes a second.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def measure(run: Path) -> dict[str, Any]:
         ``tokens`` and ``matches`` of training; ``final``, of the final versions on eval seeds, means
         over the learners: ``points_OPPONENT`` per game in [0, 1] and ``outcome_OPPONENT``, the
         learner's own outcome in those matches, for ``start`` and each bot; ``together``, the mean
-        outcome of all seats in matches among learners alone; ``refused``, replies per seat and match
-        that were. ``curves``: metric name -> value per update.
+        outcome of all seats in matches between learners only; ``refused``, replies per seat and match
+        that the game refused. ``curves``: metric name -> value per update.
     """
     with LeagueStore(run / "league.db", mode="read") as store:
         agents = store.agents()
@@ -77,7 +77,7 @@ def _of(spec: MatchSpec, values: Sequence[float], agents: set[str]) -> float:
 
 
 def _curves(run: Path) -> dict[str, list[float | None]]:
-    """Mean over the learners per update; None where no learner says."""
+    """Mean over the learners per update; None where no learner has the metric."""
     records = read_lines(run / METRICS)
     looks = {n for r in records for v in r["learners"].values() for n in v if n.startswith(LOOKS)}
     return {

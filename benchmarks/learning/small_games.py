@@ -6,7 +6,7 @@ The shipped `tiny` cannot learn to write in most games through LoRA. Words that 
 met, such as ``check``, are spelled with tokens whose embeddings are all but equal (440 of 1341, of
 length 3.1 and 0.1 apart), and the head, tied to them and frozen, cannot tell them apart however long an
 imitation lasts. So this program does for Kuhn poker, blotto, mini Hanabi and public goods what
-`benchmarks.tiny_model.build` does for the games that tiny knows: the same architecture, the same
+`benchmarks.tiny_model.build` does for the games of tiny: the same architecture, the same
 pretraining on bots' replies, a tokenizer in which the rules are single tokens. At the end it imitates
 the random bot and skilled ones in given shares, so it writes legal replies and has room to rise.
 """

@@ -2,7 +2,7 @@
 
     python -m benchmarks.memory.log_probabilities [--tokens 2048] [--json FILE]
 
-``head`` is the output head alone: hidden states of ``--tokens`` tokens, their log-probabilities and the
+``head`` is only the output head: hidden states of ``--tokens`` tokens, their log-probabilities and the
 gradient back to the states; the head is frozen, as beside LoRA. ``learner`` is a whole GRPO gradient of
 ``--rows`` rows of 192 prompt and 64 reply tokens on a model of two layers, which TRL's head reads at every
 position on a CPU. Every way runs in a process of its own, in turn, on one torch thread. Seconds are CPU
@@ -104,12 +104,12 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     seconds = []
     for _ in range(options.repetitions):
         clock = time.process_time()
-        told = work()
+        mean_of = work()
         seconds.append(time.process_time() - clock)
     return {
         "seconds": statistics.median(seconds),
         "peak_mib": status_mib("VmHWM") - held,
-        "told": float(told.double().mean()),
+        "told": float(mean_of.double().mean()),
     }
 
 
@@ -141,8 +141,8 @@ def main() -> None:
         ]
         for part, ways in WAYS.items():
             for way in ways:
-                told = ["--part", part, "--way", way, "--folder", folder]
-                row = in_child("benchmarks.memory.log_probabilities", *shared, *told)
+                case = ["--part", part, "--way", way, "--folder", folder]
+                row = in_child("benchmarks.memory.log_probabilities", *shared, *case)
                 found[part][way] = row
                 print(
                     f"{part:8} {way:8} {row['seconds']:7.1f} s {row['peak_mib']:7.0f} MiB "

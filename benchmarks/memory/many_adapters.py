@@ -3,7 +3,7 @@
     python -m benchmarks.memory.many_adapters [--model smollm2-135m] [--adapters 32] [--json FILE]
 
 The same random rows, once all of one learner (``one``), once one row for each of ``--adapters`` learners: all
-gradients, which exist before anybody steps, then all steps, of which there are as many as learners. ``mixed``
+gradients, which exist before any learner steps, then all steps, one per learner. ``mixed``
 is one batch through all adapters, ``apart`` a pass per learner. Each way is a process of its own on one torch
 thread; they take turns, one repetition each, so that other work on the machine hits all alike. Seconds are
 CPU seconds, ratios are medians over repetitions, memory is the peak of the process in those. The first
@@ -59,7 +59,7 @@ def _normalised(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
 def rows_of(
     base: BaseModel, name: str, rows: int, first: int, shape: tuple[int, int]
 ) -> TrainingBatch:
-    """Random rows with numbers from ``first`` on, whoever's they are."""
+    """Random rows with numbers from ``first`` on, for any learner."""
     prompts, replies = shape
     draws = [np.random.default_rng(first + row) for row in range(rows)]
     vocabulary = base.model.config.get_text_config().vocab_size
@@ -192,8 +192,10 @@ def serve(options: argparse.Namespace) -> None:
     forget_peak()
     print("{}", flush=True)
     for command in sys.stdin:
-        told = contestant.step() if command == "step\n" else contestant.difference(options.compared)
-        print(json.dumps(told), flush=True)
+        result = (
+            contestant.step() if command == "step\n" else contestant.difference(options.compared)
+        )
+        print(json.dumps(result), flush=True)
 
 
 class Child:
@@ -218,7 +220,7 @@ class Child:
         self._answer()
 
     def ask(self, command: str) -> dict[str, float]:
-        """What it answers."""
+        """Send a command and return the child's answer."""
         if self._process.stdin is None:
             raise RuntimeError("the child has no input.")
         self._process.stdin.write(f"{command}\n")
@@ -226,7 +228,7 @@ class Child:
         return self._answer()
 
     def end(self) -> None:
-        """Let it end."""
+        """Close its input and wait until it ends."""
         self._process.communicate()
 
     def _answer(self) -> dict[str, float]:
@@ -234,21 +236,21 @@ class Child:
             raise RuntimeError("the child has no output.")
         for line in self._process.stdout:
             if line.startswith("{"):
-                told: dict[str, float] = json.loads(line)
-                return told
+                result: dict[str, float] = json.loads(line)
+                return result
         raise RuntimeError(f"the child ended with {self._process.wait()}.")
 
 
 def compare(options: argparse.Namespace, given: list[str]) -> dict[str, Any]:
-    """All ways in turn; by way, medians of what they told, and ratios to the first."""
+    """All ways in turn; by way, medians of their results, and ratios to the first."""
     children = {way: Child(*given, "--way", way) for way in options.ways}
-    told: dict[str, list[dict[str, float]]] = {way: [] for way in options.ways}
+    results: dict[str, list[dict[str, float]]] = {way: [] for way in options.ways}
     for _ in range(options.repetitions):
         for way, child in children.items():
-            told[way].append(child.ask("step"))
-    first = told[options.ways[0]]
+            results[way].append(child.ask("step"))
+    first = results[options.ways[0]]
     found: dict[str, Any] = {}
-    for way, rows in told.items():
+    for way, rows in results.items():
         found[way] = {key: median(row[key] for row in rows) for key in rows[0]} | {
             f"{key}_ratio": median(
                 row[key] / one[key] for row, one in zip(rows, first, strict=True)
@@ -287,8 +289,8 @@ def main() -> None:
         serve(options)
         return
     left_out = ("json", "way", "ways", "repetitions")
-    told = {k: str(v) for k, v in vars(options).items() if k not in left_out}
-    found = compare(options, [part for k, v in told.items() for part in (f"--{k}", v)])
+    shared = {k: str(v) for k, v in vars(options).items() if k not in left_out}
+    found = compare(options, [part for k, v in shared.items() for part in (f"--{k}", v)])
     for way in options.ways:
         row = found[way]
         print(
@@ -299,7 +301,7 @@ def main() -> None:
     for key, value in found.get("difference", {}).items():
         print(f"{key:18} {value:.1e}")
     if options.json:
-        result = {"options": told, "repetitions": options.repetitions, **found}
+        result = {"options": shared, "repetitions": options.repetitions, **found}
         Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
 
 

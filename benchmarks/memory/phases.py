@@ -3,7 +3,7 @@
     python -m benchmarks.memory.phases [--model smollm2-135m] [--budget-gib B] [--json FILE]
 
 Two learners of `kuhn_poker-v0`, one hand an episode, by PPO, each with a critic's adapter and float32
-optimizer state, for two updates: once without a budget, which tells what all roles take at once, and once
+optimizer state, for two updates: once without a budget, which shows what all roles take at once, and once
 with ``--budget-gib``, or ``--share`` of that. Reads the traces that the runs wrote; every run is a process of
 its own. With ``--runs`` the folders of both stay, for `srl report`.
 """

@@ -1,4 +1,4 @@
-"""What `srl plan` says beside what a process takes: whole updates of random models on this CPU.
+"""Memory that `srl plan` predicts beside what a process takes: whole updates of random models on this CPU.
 
     python -m benchmarks.memory.planned_peaks --out benchmarks/results/planned_peaks.json
 
@@ -7,7 +7,7 @@ of all its
 learners on rows of the stated lengths, through the learners that `srl train` uses: values of a critic,
 probabilities of the reference, gradients of all learners, optimizer steps. Its peak is the kernel's
 VmHWM. The plan
-is made of the same recipe before the child starts, and knows the lengths and nothing else.
+is made of the same recipe before the child starts, from only the recipe and the lengths.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def recipe_of(case: dict[str, Any], folder: Path) -> LeagueRecipe:
 
 
 def planned(name: str, folder: Path) -> dict[str, Any]:
-    """What the planner says of one configuration: the larger of the phases that the child goes through."""
+    """Planned peak of one configuration: the largest of the phases that the child goes through."""
     case = CASES[name]
     traffic = Traffic(
         rows=ROWS,
@@ -109,7 +109,9 @@ def planned(name: str, folder: Path) -> dict[str, Any]:
     made = plan(described, this_machine(24e9))
     gone_through = [phase for phase in made.phases if phase.name not in ("rollout", "checkpoint")]
     peak = max(gone_through, key=lambda phase: phase.bytes)
-    held = {k: v for k, v in peak.parts.items() if k != "frozen versions"}  # nobody plays here
+    held = {
+        k: v for k, v in peak.parts.items() if k != "frozen versions"
+    }  # the child plays no matches
     return {"phase": peak.name, "bytes": sum(held.values()), "parts": held}
 
 

@@ -1,8 +1,8 @@
 """Is the answer matcher right, and how long does it take? Beside math-verify, in the same run.
 
-    python -m benchmarks.rewards.answer_matching [--pairs FILE] [--rounds 5] [--json FILE] [--alone]
+    python -m benchmarks.rewards.answer_matching [--pairs FILE] [--rounds 5] [--json FILE] [--without-peer]
 
-``--alone`` measures the matcher only, and writes no file unless ``--json`` names one.
+``--without-peer`` measures the matcher only, and writes no file unless ``--json`` names one.
 
 Four sets of labelled pairs:
 
@@ -278,7 +278,7 @@ def held_back() -> list[Pair]:
 
 
 def on_answers(pairs: Sequence[Pair], peer: Peer | None, rounds: int) -> dict[str, Any]:
-    """Both graders on bare answers; the matcher only where there is no peer."""
+    """Both graders on bare answers; only the matcher where no peer is given."""
     if peer is None:
         return {"matcher": summary(pairs, ours(pairs, rounds))}
     boxed = [peer.judge(f"\\boxed{{{p.gold}}}", f"\\boxed{{{p.given}}}") for p in pairs]
@@ -305,10 +305,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit-s", type=float, default=20.0)
     output = ROOT / "benchmarks" / "results" / "answer_matching.json"
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--alone", action="store_true", help="without math-verify")
+    parser.add_argument("--without-peer", action="store_true", help="leave math-verify out")
     options = parser.parse_args(arguments)
 
-    peer = None if options.alone else Peer(options.limit_s)
+    peer = None if options.without_peer else Peer(options.limit_s)
     sets: dict[str, Any] = {}
     if options.pairs.exists():
         exact, opinion = read_pairs(options.pairs)

@@ -190,7 +190,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def available(evalplus_python: str) -> list[str]:
-    """Contestants that are installed; says which are not."""
+    """Contestants that are installed; prints those that are not."""
     absent = set()
     if not shutil.which("bwrap"):
         absent.add(BWRAP)

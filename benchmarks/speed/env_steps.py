@@ -146,7 +146,7 @@ def measure(episode: Episode, seconds: float) -> float:
 
 
 def main() -> None:
-    """Print a table; the last column is the ratio to SRL's texts alone."""
+    """Print a table; the last column is the ratio to SRL's text view."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

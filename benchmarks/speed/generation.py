@@ -65,8 +65,8 @@ def run_cell(cell: str, env: str, options: argparse.Namespace) -> dict[str, floa
         text=True,
         check=True,
     )
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    rates: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return rates
 
 
 def measure(env: str, cells: list[str], options: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -144,8 +144,8 @@ def main() -> None:
     if options.json:
         setting = {key: str(value) for key, value in vars(options).items()}
         host = {"processor": platform.processor(), "cores": os.cpu_count()}
-        told = {"settings": setting, "host": host, "envs": results}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        record = {"settings": setting, "host": host, "envs": results}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,9 @@ def trl(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
     from srl_agents.models.base_model import BaseModel
     from srl_agents.rollouts import Rollouts
 
-    base = BaseModel.load(options.model, device="cpu")  # encodes, decodes, and knows the folder
+    base = BaseModel.load(
+        options.model, device="cpu"
+    )  # encodes, decodes, and holds the folder's path
     engine = TRLEngine(base, options)
     return Rollouts({BASE: ModelPolicy(engine)}, root_seed=0).play
 
@@ -185,7 +187,7 @@ class TRLEngine:
     """`GRPOTrainer._generate_single_turn` as an engine of the order ``exact``.
 
     It is what TRL calls per turn in its own tool loop; SmolLM2's chat template has no tools, so the
-    loop around it is ours. TRL cuts replies at the end token; it knows no stop texts.
+    loop around it is ours. TRL cuts replies at the end token; it does not support stop texts.
     """
 
     def __init__(self, base: Any, options: argparse.Namespace) -> None:
@@ -252,20 +254,20 @@ class TRLEngine:
         return reply
 
     async def install(self, update: Any) -> None:
-        """It plays the base alone."""
-        raise NotImplementedError("TRL's generation is measured with the base alone.")
+        """Not supported: TRL's generation plays only the base."""
+        raise NotImplementedError("TRL's generation is measured only with the base.")
 
     async def retire(self, version: Any) -> None:
-        """It plays the base alone."""
-        raise NotImplementedError("TRL's generation is measured with the base alone.")
+        """Not supported: TRL's generation plays only the base."""
+        raise NotImplementedError("TRL's generation is measured only with the base.")
 
     async def sleep(self) -> None:
-        """It plays the base alone."""
-        raise NotImplementedError("TRL's generation is measured with the base alone.")
+        """Not supported: TRL's generation plays only the base."""
+        raise NotImplementedError("TRL's generation is measured only with the base.")
 
     async def wake(self) -> None:
-        """It plays the base alone."""
-        raise NotImplementedError("TRL's generation is measured with the base alone.")
+        """Not supported: TRL's generation plays only the base."""
+        raise NotImplementedError("TRL's generation is measured only with the base.")
 
     async def close(self) -> None:
         """The process ends with the cell, so there is nothing to give back."""

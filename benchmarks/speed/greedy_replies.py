@@ -84,8 +84,10 @@ def farthest(base: BaseModel, given: list[Generation]) -> float:
         ids = torch.tensor([[*reply.prompt_ids, *reply.token_ids]])
         count = len(reply.token_ids)
         logits = model(input_ids=ids, logits_to_keep=count + 1).logits[0, :-1].float()
-        told = torch.log_softmax(logits, dim=1).gather(1, torch.tensor(reply.token_ids)[:, None])
-        worst = max(worst, float((told[:, 0] - torch.tensor(reply.logprobs)).abs().max()))
+        logprobs = torch.log_softmax(logits, dim=1).gather(
+            1, torch.tensor(reply.token_ids)[:, None]
+        )
+        worst = max(worst, float((logprobs[:, 0] - torch.tensor(reply.logprobs)).abs().max()))
     return worst
 
 
@@ -113,15 +115,15 @@ def main() -> int:
         }
         for name, own in given.items()
     }
-    told = {
+    record = {
         "model": options.model,
         "replies": len(texts),
         "tokens": sum(map(len, tokens["all off"])),
         "settings": measured,
     }
-    print(json.dumps(told, indent=1))
+    print(json.dumps(record, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
     sound = all(
         own["replies_that_differ"] == 0 and own["logprob_difference"] < CLOSE
         for own in measured.values()

@@ -13,7 +13,7 @@ learner, so that all three columns are of as many tokens.
 Memory is the peak of a process that makes four steps in all, with one learner or with two in turn; a
 second learner may cost its adapter, that adapter's gradient and the optimizer's two moments, and no
 second base. The number of steps is the same, because the allocator's peak grows over the first ones
-whoever makes them; the median of three processes each.
+in any learner; the median of three processes each.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ _STEPS, _PROCESSES = 4, 3
 
 
 def peak_mib(options: argparse.Namespace, model: Path, learners: int) -> float:
-    """Of fresh processes that make `_STEPS` with so many learners; 0 loads the base alone."""
+    """Median MiB of fresh processes that make `_STEPS` with so many learners; 0 loads only the base."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.grpo_step"]
     for name in ("rows", "tokens"):
         command += [f"--{name}", str(getattr(options, name))]

@@ -82,8 +82,10 @@ def main() -> None:
     options = parser.parse_args()
     found = cases(options.model, options.server, options.noise_seeds)
     for case, nats in found.items():
-        told = "float32 bound" if nats <= BOUND else "16-bit bound" if nats <= ROUGH_BOUND else "no"
-        print(f"{case:32} {nats:.6f}  accepted: {told}")
+        accepted = (
+            "float32 bound" if nats <= BOUND else "16-bit bound" if nats <= ROUGH_BOUND else "no"
+        )
+        print(f"{case:32} {nats:.6f}  accepted: {accepted}")
     if options.json:
         options.json.write_text(json.dumps({"model": options.model, "nats": found}, indent=1))
 

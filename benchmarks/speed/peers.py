@@ -125,7 +125,7 @@ def open_spiel(name: str, *, drawn_in_play: bool = False) -> Episode:
 
     game = pyspiel.load_game(name)
     seats = range(game.num_players())
-    told = game.get_type().provides_observation_string
+    has_observations = game.get_type().provides_observation_string
 
     def play(choose: Choose) -> list[int | str]:
         state, made = game.new_initial_state(), list[int | str]()
@@ -136,7 +136,7 @@ def open_spiel(name: str, *, drawn_in_play: bool = False) -> Episode:
                 continue
             joint = []
             for seat in seats if state.is_simultaneous_node() else (state.current_player(),):
-                _ = state.observation_string(seat) if told else str(state)
+                _ = state.observation_string(seat) if has_observations else str(state)
                 move = choose(state, seat, len(made))
                 joint.append(state.string_to_action(seat, move) if type(move) is str else move)
                 made.append(move)

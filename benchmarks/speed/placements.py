@@ -3,11 +3,11 @@
     python -m benchmarks.speed.placements run [--levels NAME ...] [--threads 1 2] [--updates 3] [--json FILE]
     python -m benchmarks.speed.placements report [--json FILE]
 
-The levels differ in ``placement``, ``memory.budget_gib`` and ``asynchronous`` alone. Each trains two adapters
+The levels differ only in ``placement``, ``memory.budget_gib`` and ``asynchronous``. Each trains two adapters
 on SmolLM2-135M in bfloat16 at connect four on four by four fields. The first update of a run warms up and
 does not count. Memory is that of all processes of the run; pages that they share count once, sampled every
-0.2 s. The idle share is that of two cores, other programs' work not counted, so it means something on a quiet
-machine alone. A cell that is done is in the file, and is not run again.
+0.2 s. The idle share is that of two cores, other programs' work not counted, so it means something only on a
+quiet machine. A cell that is done is in the file, and is not run again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEVELS: dict[str, dict[str, Any]] = {
     "hybrid": {"placement": "hybrid"},
     "asynchronous hybrid": {"placement": "hybrid", "asynchronous": AHEAD},
 }
-"""Name -> what a recipe says of it. The budget lets every role leave in turn, and refuses nothing."""
+"""Name -> lines of its recipe. The budget makes every role leave in turn, and refuses no role."""
 CORES = 2
 """That the idle share is one of."""
 SAMPLE_S = 0.2

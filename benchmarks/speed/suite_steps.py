@@ -4,9 +4,9 @@
 
 Everybody plays uniformly random legal moves that were drawn before the clock starts, through the public
 interface: the seat on move is given its text, a policy answers with a text, and the reply is read,
-checked and played. SRL does so in three views: the texts alone (`GameEnv.advance`), agent by agent
+checked and played. SRL does so in three views: only the texts (`GameEnv.advance`), agent by agent
 (`make_aec`), and parallel, which writes observations and infos of all seats. Ratios are those of the
-texts alone.
+text view.
 
 TextArena plays through its default wrappers, and raw: without the wrapper that makes one text of its
 messages. OpenSpiel gives the text and the legal actions of the seat on move, and finds the action that the
@@ -173,7 +173,7 @@ def rounds_elsewhere(env_id: str, folder: Path, stack: ExitStack) -> Round:
 
 
 def serve(env_id: str) -> None:
-    """Play a round for each line on standard input, which says how long."""
+    """Play a round for each line on standard input; the line is its length in seconds."""
     env = srl_envs.make(env_id)
     view = texts_alone if hasattr(env, "advance") else parallel
     measure = rounds_of(view(env, drawn(env)))

@@ -97,7 +97,7 @@ class Way:
         theirs.close()
 
     def carry(self, size: int) -> tuple[float, float]:
-        """Seconds of publishing and of opening one version that nobody has seen."""
+        """Seconds of publishing and of opening one new version."""
         self._number += 1
         place = "cuda" if self.kind == ON_CARD else "cpu"
         tensors = {name: t.to(place) for name, t in tensors_of(size, self._number).items()}
@@ -272,8 +272,8 @@ def main() -> None:
             f"{row.share:10.2%} {latency[row.kind]:9.1f}"
         )
     for mib, limit in limits.items():
-        told = ", ".join(f"{name} {rate:,.0f}" for name, rate in limit.items())
-        print(f"limits at {mib} MiB, MB/s: {told}")
+        rates = ", ".join(f"{name} {rate:,.0f}" for name, rate in limit.items())
+        print(f"limits at {mib} MiB, MB/s: {rates}")
     if options.json:
         record = {
             "rounds": options.rounds,

@@ -3,7 +3,7 @@
     SRL_VLLM_PYTHON=... python -m benchmarks.speed.weight_updates [--updates 10] [--url URL] [--json FILE]
 
 Clients ask for replies without a break, and a probe asks for replies of one token, one after the other. An
-install has parts that stop nobody: this process opens and verifies the weights and writes them for the
+install has parts that delay no request: this process opens and verifies the weights and writes them for the
 server. What can hold requests up is the one call with which the server loads the adapter, between two
 steps of its batch. The pause of an update is how much longer the slowest probe took that was in flight during
 that call than the median probe that met none; compare it with the spread of those.

@@ -37,13 +37,13 @@ class Sample:
     source: str
     prompt: str
     naive: tuple[str, ...]
-    """Replies of bots that know the rules and nothing else."""
+    """Replies of bots that apply the rules without skill."""
     skilled: tuple[str, ...]
     """Replies of bots that can play."""
     notes: tuple[tuple[int, int, int], ...] = ()
-    """(character of the prompt, question, label): what a training-only head has to tell there."""
+    """(character of the prompt, question, label): what a training-only head has to predict there."""
     spans: tuple[tuple[int, int], ...] = ()
-    """(start, end) characters of the prompt that are worth predicting: answers told afterwards."""
+    """(start, end) characters of the prompt that are worth predicting: answers that follow later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

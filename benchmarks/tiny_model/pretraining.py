@@ -21,7 +21,7 @@ from benchmarks.tiny_model.corpus import HEIGHT, LABELS, LINES, QUESTIONS, URGEN
 from benchmarks.tiny_model.tokenizer import ASSISTANT, USER
 
 NOTE_LAYERS = (((HEIGHT, *range(LINES, QUESTIONS)), 2), ((URGENCY,), 1))
-"""Which notes are told how many layers before the last: the later layers can use what they ask."""
+"""(questions, layers before the last that predict them): later layers can use the notes."""
 RARE = 4.0
 """Weight of labels other than 0, which stands for nothing worth a note."""
 STUDY = 0.9
@@ -41,7 +41,7 @@ class TinySettings:
     layers: int = 5
     heads: int = 8
     rope_theta: float = 100.0
-    """Base of the rotary wavelengths; small, as prompts are: neighbours must be told apart."""
+    """Base of the rotary wavelengths; small, as prompts are: neighbours must differ."""
     vocabulary: int = 2048
     phrase_uses: int = 12
     """In how many of the tokenizer's texts a phrase must appear to become one token."""
@@ -61,7 +61,7 @@ class Encoded:
     skill: float
     notes: tuple[tuple[int, int, int], ...]
     """(token of the prompt, question, label)."""
-    told: tuple[int, ...]
+    predicted: tuple[int, ...]
     """Tokens of the prompt that are predicted like a reply."""
 
 
@@ -87,7 +87,7 @@ def encode(samples: Sequence[Sample], tokenizer: Any, skills: dict[str, float]) 
         samples, prompts["input_ids"], prompts["offset_mapping"], strict=True
     ):
         at = {c: i + 1 for i, (low, high) in enumerate(offsets) for c in range(low, high)}
-        told = [
+        predicted = [
             i + 1
             for i, (start, _) in enumerate(offsets)
             for low, high in sample.spans
@@ -100,7 +100,7 @@ def encode(samples: Sequence[Sample], tokenizer: Any, skills: dict[str, float]) 
                 tuple(replies[reply] for reply in sample.skilled),
                 skills[sample.source],
                 tuple((at[place], question, label) for place, question, label in sample.notes),
-                tuple(told),
+                tuple(predicted),
             )
         )
     return encoded
@@ -150,7 +150,7 @@ def collate(
         start = len(sample.prompt) - 1
         for step, nexts in enumerate(continuations(replies, weights, path)):
             targets.rows += [(row, start + step, t, w) for t, w in nexts.items()]
-        targets.rows += [(row, i - 1, int(sample.prompt[i]), 1.0) for i in sample.told]
+        targets.rows += [(row, i - 1, int(sample.prompt[i]), 1.0) for i in sample.predicted]
         targets.notes += [(row, *note) for note in sample.notes]
         rows.append(np.concatenate([sample.prompt, path[:-1]]))
     ids_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
@@ -237,7 +237,7 @@ def pretrain(
 def _optimizers(model: Any, head: torch.nn.Linear, settings: TinySettings) -> list[Any]:
     """Muon for the matrices between the layers, AdamW for embeddings, norms and the notes' head.
 
-    Muon needs a third of the updates that AdamW alone does.
+    Muon needs a third of the updates that AdamW needs without it.
     """
     inner = [p for p in model.model.layers.parameters() if p.ndim == 2]
     matrices = {id(p) for p in inner}

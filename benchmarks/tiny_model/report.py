@@ -156,8 +156,8 @@ def coding_positions(
         programs = [str(parse_reply(bot(text), 8192)[0]) for bot in bots]
         state = env.game.decode(data | {"programs": programs, "passed": [0, 0]})
         seat = int(rng.integers(2))
-        told = env.header + env.game.observe(state, seat)
-        attacking.append(Position(told, env.game, state, seat))
+        text = env.header + env.game.observe(state, seat)
+        attacking.append(Position(text, env.game, state, seat))
     return writing, attacking
 
 
@@ -313,7 +313,7 @@ language: en
 
 The embedded default model of SRL: a Llama of {parameters:,} parameters ({kib:,.0f} KiB of float16
 weights, which load as float32) with its own byte-level BPE tokenizer of {vocabulary} tokens, in which the
-rules that open a prompt and each half row of a board are single tokens. It knows the rules of
+rules that open a prompt and each half row of a board are single tokens. It has learned the rules of
 SRL's environments and little else: it writes legal but weak moves, and is meant to be trained. It
 cannot hold a conversation.
 
@@ -328,9 +328,9 @@ Licence: Apache-2.0, as the rest of SRL.
 
 ## Numbers
 
-Eval split, temperature 1. No problem of it occurs in train: the model knows the sums that it saw ("right on
-train") and has not learned to add. "Found" is the probability that the model gives to columns that win at
-once (or that the other player needs); "uniform" is their share of the open columns.
+Eval split, temperature 1. No problem of it occurs in train: the model has learned the sums that it saw
+("right on train") and has not learned to add. "Found" is the probability that the model gives to columns that
+win at once (or that the other player needs); "uniform" is their share of the open columns.
 
 {table}
 """
