@@ -40,7 +40,7 @@ class ChatServer:
     """Of every answer; by default retries do not wait long."""
     fingerprint: Any = None
     length_name: str = "max_tokens"
-    """How it wants the longest reply to be called."""
+    """Name of the request's field for the longest reply."""
     model: Any = DATED
     """Reported with every reply."""
     finish: Any = "stop"
@@ -165,7 +165,7 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
             for name, value in chat.answer_headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            with suppress(OSError):  # nobody waits for it any more
+            with suppress(OSError):  # the client has left
                 self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:

@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 from hypothesis import HealthCheck, settings
 
-# No deadline: a loaded machine is no fault. Derandomised: a red build says something about the code.
+# No deadline: a loaded machine must not fail a test. Derandomised: a red build comes from the code.
 settings.register_profile(
     "srl",
     deadline=None,

@@ -64,7 +64,7 @@ def _command(arguments: list[str]) -> None:
 
 
 def torchruns_variables(processes: int) -> list[dict[str, str]]:
-    """What torchrun tells each of its processes, where all are on this machine."""
+    """Environment variables that torchrun sets in each of its processes, all on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
     size = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
@@ -78,7 +78,7 @@ def finish_command(process: BaseProcess, log: Path) -> None:
 
 
 def finish_as_torchrun(arguments: Sequence[str], log: Path, processes: int) -> None:
-    """The command in so many processes that are told what torchrun tells its own, to their good end."""
-    told = torchruns_variables(processes)
-    for process in [start_command(arguments, log, variables) for variables in told]:
+    """Run the command in so many processes with torchrun's variables, and expect all to succeed."""
+    ranks = torchruns_variables(processes)
+    for process in [start_command(arguments, log, variables) for variables in ranks]:
         finish_command(process, log)

@@ -54,9 +54,9 @@ def test_the_environment_of_the_guide_plays(
         names: dict[str, object] = {}
         exec(compile(register, "guide", "exec"), names)
         policies = {seat: lambda text: "<action>5</action>" for seat in (0, 1)}
-        told = importlib.import_module("my_package.held")
-        start = told.Held().new(srl_envs.core.Streams(1, 2, 1, 3))
-        assert told.AnsweredGuess().references(start, 0) == {"answer": str(start.secret)}
+        module = importlib.import_module("my_package.held")
+        start = module.Held().new(srl_envs.core.Streams(1, 2, 1, 3))
+        assert module.AnsweredGuess().references(start, 0) == {"answer": str(start.secret)}
         assert srl_envs.play(names["env"], policies, seed=3).outcomes == (0.0, 0.0)  # type: ignore[arg-type]
         exec(compile(checked.replace('-v0")', '-v0", episodes=2)'), "guide", "exec"), names)
     finally:

@@ -53,7 +53,7 @@ def test_circles_are_found(imports: dict[str, set[str]], expected: list[list[str
 
 
 def test_there_is_no_import_circle() -> None:
-    """Imports for type checkers alone do not count: they are never run."""
+    """Imports only for type checkers do not count: they are never run."""
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     imports = {
         module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules

@@ -129,10 +129,10 @@ class VLLMFake(VLLMStub):
 
     def _scored(self, prompt: list[int]) -> list[Any]:
         found = self._logits(prompt)[:-1].log_softmax(-1)
-        told = [
+        scores = [
             {str(t): {"logprob": float(row[t])}} for t, row in zip(prompt[1:], found, strict=True)
         ]
-        return [None, *told]
+        return [None, *scores]
 
     @torch.no_grad()
     def _logits(self, ids: list[int]) -> torch.Tensor:

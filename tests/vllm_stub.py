@@ -46,7 +46,7 @@ class VLLMStub:
         'vllm:iteration_tokens_total_count{engine="0"} 4.0\n'
         'vllm:generation_tokens_total{engine="0"} 6.0\n'
     )
-    """What it tells Prometheus."""
+    """Metrics in Prometheus' format."""
     _open: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -85,9 +85,11 @@ class VLLMStub:
                     self._open -= 1
         if path == "/v1/load_lora_adapter":
             weights = load_file(Path(request["lora_path"]) / "adapter_model.safetensors")
-            told = b"".join(weights[key].numpy().tobytes() for key in sorted(weights))
+            contents = b"".join(weights[key].numpy().tobytes() for key in sorted(weights))
             zeros = not any(weight.any() for weight in weights.values())
-            self.adapters[request["lora_name"]] = "" if zeros else hashlib.sha256(told).hexdigest()
+            self.adapters[request["lora_name"]] = (
+                "" if zeros else hashlib.sha256(contents).hexdigest()
+            )
         elif path == "/v1/unload_lora_adapter":
             self.adapters.pop(request["lora_name"], None)
         elif path in ("/sleep", "/wake_up"):
@@ -142,7 +144,7 @@ def vllm_stub(stub: VLLMStub | None = None, port: int = 0) -> Iterator[VLLMStub]
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
-            except OSError:  # whoever asked has left
+            except OSError:  # the client has left
                 self.close_connection = True
 
         def log_message(self, *args: Any) -> None:

@@ -1,7 +1,7 @@
 """A run on a Ray cluster, and what is done to the cluster meanwhile.
 
-What is struck is where the test says, whatever the machine's speed: the workers' engine takes a version and
-writes for it when the test lets it (`tests.cluster.held_engine`), and the run waits.
+The test decides where a process is struck, whatever the machine's speed: the workers' engine takes a version
+and writes for it when the test lets it (`tests.cluster.held_engine`), and the run waits.
 """
 
 from __future__ import annotations

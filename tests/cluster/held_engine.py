@@ -58,6 +58,6 @@ def allow(let: Path, *, taken: int, played: int) -> None:
 def _let(let: Path) -> tuple[int, int]:
     try:
         taken, played, _ = let.read_text().split()
-    except (FileNotFoundError, ValueError):  # nobody has said anything, or is saying it
+    except (FileNotFoundError, ValueError):  # the file is absent or half written
         return 0, 0
     return int(taken), int(played)

@@ -142,9 +142,9 @@ def test_the_trainer_loses_its_node_and_another_one_hangs_and_results_are_equal(
 
         run.let()
         assert run.end() == 0, run.log.read_text() + run.generation()
-        told = run.log.read_text()
-        assert "the trainer is gone: " in told
-        assert "the trainer said nothing for 30 s; starting it again (1 of 3)" in told
+        log = run.log.read_text()
+        assert "the trainer is gone: " in log
+        assert "the trainer said nothing for 30 s; starting it again (1 of 3)" in log
         assert_nothing_lost(run, undisturbed)
         wait_until_gone(third, "a trainer outlives its run")
     finally:
@@ -174,9 +174,9 @@ def test_an_interrupted_command_ends_all_of_it_and_the_same_command_goes_on(
 def test_a_cluster_without_room_for_the_trainer_is_said_in_one_line(tmp_path: Path) -> None:
     run = Run(tmp_path, "--ray", "local", "--set", "ray.trainer_gpus=64", "--set", "ray.start_s=6")
     assert run.end() == 2
-    told = run.log.read_text()
-    assert "srl train: ray: the cluster has no room for the trainer, {'CPU': 1.0, 'GPU': 64" in told
-    assert "Traceback" not in told
+    log = run.log.read_text()
+    assert "srl train: ray: the cluster has no room for the trainer, {'CPU': 1.0, 'GPU': 64" in log
+    assert "Traceback" not in log
 
 
 def test_each_worker_is_a_process_with_one_thread_of_arithmetic(tmp_path: Path) -> None:

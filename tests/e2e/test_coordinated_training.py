@@ -176,7 +176,7 @@ def test_an_even_merge_of_products_misses_their_sum_by_what_the_rank_cuts_off(ru
 
 @pytest.mark.parametrize("merge", ["factors", "product"])
 def test_a_weight_of_0_has_no_influence_on_a_merge(runs: Runs, merge: str) -> None:
-    """A temperature near 0 gives the best learner all the weight, and nobody keeps its own."""
+    """A temperature near 0 gives the best learner all the weight, and no learner keeps its own."""
     merged = runs(
         (
             f"coordination={{kind: federated, every: 2, local_share: 0, temperature: 1.0e-6, "
@@ -198,7 +198,7 @@ def test_a_weight_of_0_has_no_influence_on_a_merge(runs: Runs, merge: str) -> No
 def test_who_is_passed_over_keeps_its_weights(runs: Runs) -> None:
     run = runs(KINDS["selective top"])
     first, second = (line["learners"] for line in metrics_of(run))
-    assert {values["stepped"] for values in first.values()} == {1}  # nobody is better yet
+    assert {values["stepped"] for values in first.values()} == {1}  # all learners are equal yet
     assert sorted(values["stepped"] for values in second.values()) == [0, 1]
     for name, values in second.items():
         moved = not equal(adapter(run, name), adapter(run, name, 1))
@@ -243,13 +243,13 @@ def test_a_shared_adapter_that_mixes_nothing_in_stays_at_its_start(runs: Runs) -
 
 
 def test_teaching_moves_the_student_and_not_the_teacher(runs: Runs) -> None:
-    taught, alone = runs(KINDS["distillation"]), runs(())
+    taught, untaught = runs(KINDS["distillation"]), runs(())
     students = [
         n for n, values in metrics_of(taught)[-1]["learners"].items() if "teacher_kl" in values
     ]
     assert len(students) == 1
     for name in ("alice", "bob"):
-        assert equal(adapter(taught, name), adapter(alone, name)) == (name not in students)
+        assert equal(adapter(taught, name), adapter(untaught, name)) == (name not in students)
 
 
 def test_a_teacher_without_weight_changes_nothing(runs: Runs) -> None:

@@ -65,9 +65,9 @@ def outcomes(gifts: list[float], mute: frozenset[int], tokens: float, factor: fl
 def shares_by_hand(episode: Episode, kind: str) -> list[float]:
     """Each seat's share, from the gifts, where idle seats leave theirs to the default: all tokens."""
     turns = [t.turns[0] for t in episode.trajectories]
-    told = turns[0].observation.partition("You are player_0")[2]  # behind the rules
+    text = turns[0].observation.partition("You are player_0")[2]  # behind the rules
     tokens, factor = (
-        float(told.partition(word)[2].split()[0].rstrip(".,"))
+        float(text.partition(word)[2].split()[0].rstrip(".,"))
         for word in ("TOKENS ", "FACTOR by round: ")
     )
     mute = frozenset(seat for seat, t in enumerate(turns) if t.invalid)

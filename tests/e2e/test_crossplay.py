@@ -51,8 +51,8 @@ def test_learners_of_runs_with_two_bases_meet_in_their_seats(
     plot = tmp_path / "matrix.svg"
     asked = ["league", "crossplay", *map(str, runs), "--seeds", "3", "--json", "--plot", str(plot)]
     assert main(asked) == 0
-    told = json.loads(capsys.readouterr().out)
-    cells = {(cell["row"], cell["column"]): cell for cell in told["cells"]}
+    report = json.loads(capsys.readouterr().out)
+    cells = {(cell["row"], cell["column"]): cell for cell in report["cells"]}
     met = {pair: cell for pair, cell in cells.items() if "start" not in " ".join(pair)}
     assert {tuple(sorted(pair)) for pair in met} == {
         tuple(sorted((f"run{a}:alice", f"run{b}:bob"))) for a in (0, 1) for b in (0, 1)
@@ -60,15 +60,15 @@ def test_learners_of_runs_with_two_bases_meet_in_their_seats(
     for (a, b), cell in met.items():
         assert cell["mean"] == pytest.approx(-met[b, a]["mean"])
         assert cell["seeds"] == 3
-    assert told["together"]["seeds"] == told["strangers"]["seeds"] == 3
-    assert told["starts"]["seeds"] == 3
+    assert report["together"]["seeds"] == report["strangers"]["seeds"] == 3
+    assert report["starts"]["seeds"] == 3
     # one start for both runs, though each begins anew
-    assert [name for name in told["players"] if name.startswith("start")] == [
+    assert [name for name in report["players"] if name.startswith("start")] == [
         "start:deep",
         "start:shallow",
     ]
-    assert set(told["gains"]) == {name for name in told["players"] if name.startswith("run")}
-    assert not told["team_gains"], "what one wins here the other loses"
+    assert set(report["gains"]) == {name for name in report["players"] if name.startswith("run")}
+    assert not report["team_gains"], "what one wins here the other loses"
     assert plot.read_text().count("<rect") == len(cells)
 
 
@@ -114,9 +114,9 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
     task = "\nenv: math_duel-v0\nenv_options: {players: 1}"
     for name, games in (("d", several), ("e", task)):
         shutil.copytree(tmp_path / "b", tmp_path / name)
-        told = (tmp_path / "b/recipe.yaml").read_text().replace("\nenv: nim-v0", games)
-        told = told.replace("\nseats: {alice: [0], bob: [1]}", "")
-        (tmp_path / name / "recipe.yaml").write_text(told)
+        recipe = (tmp_path / "b/recipe.yaml").read_text().replace("\nenv: nim-v0", games)
+        recipe = recipe.replace("\nseats: {alice: [0], bob: [1]}", "")
+        (tmp_path / name / "recipe.yaml").write_text(recipe)
     shutil.rmtree(tmp_path / "c/adapters/bob")
 
     for names, words in (

@@ -58,7 +58,7 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         assert (adapter / "recipe.yaml").read_text() == (run / "recipe.yaml").read_text()
         assert read_prompt(adapter) == read_prompt(snapshot(run, "alice@2")) == recipe.prompt
         assert f"in `{PROMPT}`" in card
-        # the base lies inside the package: a path of this machine would be nobody else's
+        # the base lies inside the package: a path of this machine would be useless elsewhere
         assert str(resolve("tiny")) not in card + (adapter / "adapter_config.json").read_text()
         assert 'from_pretrained(resolve("tiny"))' in card
 
@@ -95,7 +95,7 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         export = AdapterExport(
             recipe, run, training.parts.bases[0], training.parts.store, shown=shown
         )
-        (path,) = export.write(live)  # the best had other examples, which nobody kept
+        (path,) = export.write(live)  # the best had other examples, which were not kept
         assert read_prompt(path).pairs == (*recipe.prompt.pairs, *shown["alice"])
     finally:
         training.close()
@@ -114,9 +114,9 @@ def test_an_exported_adapter_finds_its_base(tmp_path: Path) -> None:
     ids = torch.tensor([[3, 1, 4, 1, 5]])
     base = AutoModelForCausalLM.from_pretrained(model)
     with torch.no_grad():
-        told = PeftModel.from_pretrained(base, str(adapter)).eval()(ids).logits
+        expected = PeftModel.from_pretrained(base, str(adapter)).eval()(ids).logits
         found = AutoPeftModelForCausalLM.from_pretrained(str(adapter)).eval()(ids).logits
-    assert torch.equal(found, told)
+    assert torch.equal(found, expected)
     card = (adapter / "README.md").read_text()
     assert 'AutoPeftModelForCausalLM.from_pretrained("alice")' in card
     assert "base_model:" not in card  # a hub's word for one of its own
@@ -128,6 +128,6 @@ def test_bases_are_named_so_that_others_find_them(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine").mkdir()
     assert base_of("smollm2-135m") == "HuggingFaceTB/SmolLM2-135M-Instruct"
-    assert base_of("somebody/something") == "somebody/something"
+    assert base_of("owner/model") == "owner/model"
     assert base_of("~/mine") == str(tmp_path / "mine")
     assert base_of("tiny") is None

@@ -157,7 +157,7 @@ def test_a_learner_whose_attempts_all_earn_the_same_keeps_its_weights(tmp_path: 
 
 
 def silent_model(folder: Path) -> Path:
-    """A model whose every reply is its end token alone, whatever stands before."""
+    """A model whose every reply is only its end token, whatever the prompt."""
     random_model.build(folder, hidden=32, layers=1)
     model: Any = AutoModelForCausalLM.from_pretrained(folder)
     with torch.no_grad():
@@ -215,7 +215,7 @@ def test_a_learner_that_never_plays_stays_and_moves_nobody(
         for key, tensor in expected.items():
             torch.testing.assert_close(bob[key], tensor, atol=1e-6, rtol=0)
         return
-    # alice brought no rows, so the common part is bob's alone
+    # alice brought no rows, so the common part comes only from bob
     for name in ("alice", "bob"):
         mine = run.weights()[name]
         for key in (k for k in expected if "lora_A" in k):

@@ -69,14 +69,16 @@ def test_a_league_with_roles_is_repeatable_across_a_crash(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_snapshot_that_never_played_live_may_be_met(tmp_path: Path) -> None:
-    """Without looks, gates or payoffs nobody names the version between its freezing and its restart."""
+    """Without looks, gates or payoffs, no match names the version between its freezing and its restart."""
     path = tmp_path / "roles.yaml"
-    alone = RECIPE.replace("{preset: competitive, payoff_pairs: 1, past_limit: 2, ", "{mirror: 0, ")
-    alone = alone.replace(
+    recipe = RECIPE.replace(
+        "{preset: competitive, payoff_pairs: 1, past_limit: 2, ", "{mirror: 0, "
+    )
+    recipe = recipe.replace(
         "retention: {support: true}}", "live: 0, past: 1, past_sampler: uniform_past}"
     )
-    alone = alone.replace("evaluation: {every: 2,", "evaluation: {every: 0,")
-    path.write_text("\n".join(line for line in alone.splitlines() if "promotion:" not in line))
+    recipe = recipe.replace("evaluation: {every: 2,", "evaluation: {every: 0,")
+    path.write_text("\n".join(line for line in recipe.splitlines() if "promotion:" not in line))
     run(load(LeagueRecipe, path), tmp_path / "run")
     with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
         agents = {agent.agent_id for agent in store.agents()}

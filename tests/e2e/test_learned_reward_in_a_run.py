@@ -1,4 +1,4 @@
-"""A learned reward in a real run: credit alone hears it, from the update after it has learned."""
+"""A learned reward in a real run: only credit uses it, from the update after it has learned."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_no_answered_request_is_paid_again_when_a_killed_run_goes_on(tmp_path: P
         kept = kept_in(tmp_path)
         assert len(kept) == len(set(kept)) == len(server.requests) > paid
     (spent,) = json.loads((tmp_path / "run/budgets.json").read_text()).values()
-    assert spent["requests"] == len(server.requests) - 1  # one asked whether anybody is there
+    assert spent["requests"] == len(server.requests) - 1  # one tested the connection
     records = read_lines(tmp_path / "run/metrics.jsonl")
     assert [record["update"] for record in records] == [1, 2, 3]
 
@@ -96,7 +96,7 @@ def test_no_answered_request_is_paid_again_when_a_killed_run_goes_on(tmp_path: P
 def test_a_person_who_is_asked_when_a_run_is_killed_finds_the_same_questions(
     tmp_path: Path,
 ) -> None:
-    """Killed while a reply is thought about: what was answered is not asked again, what was not waits on."""
+    """Killed while a person thinks: answered questions are not asked again, the others still wait."""
     desk = Desk()
     with desk_server(desk, "127.0.0.1", 0) as url:
         text = RECIPE.format(agent=f"openai:human@{url}/v1").replace("updates: 3", "updates: 1")
@@ -106,8 +106,8 @@ def test_a_person_who_is_asked_when_a_run_is_killed_finds_the_same_questions(
         killed = start_function(go_on, (tmp_path, 2), tmp_path / "log")
         try:
             until(lambda: bool(desk.waiting()))
-            (told,) = RunWatch(tmp_path / "run").look().people
-            assert re.fullmatch(rf"\d asked at {url}, waited for \d+ s: answer there", told)
+            (line,) = RunWatch(tmp_path / "run").look().people
+            assert re.fullmatch(rf"\d asked at {url}, waited for \d+ s: answer there", line)
             answered = [question["number"] for question in desk.waiting()]
             for number in answered:
                 assert desk.answer(number, "2")
@@ -118,7 +118,7 @@ def test_a_person_who_is_asked_when_a_run_is_killed_finds_the_same_questions(
         until(lambda: not any(question["waited_for"] for question in desk.waiting()))
         left = {question["number"]: question["chat"] for question in desk.waiting()}
         assert left
-        tried = 1  # whether anybody is there: a reply of one token, from no person
+        tried = 1  # the connection test: a reply of one token, not from a person
         assert len(kept_in(tmp_path)) == tried + len(answered)
 
         with a_person(url, lambda _: "<action>2</action>") as asked:

@@ -43,7 +43,7 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Trains a placement; returns both adapters and what every match came to."""
 
     def once(*settings: str, recipe: str) -> tuple[Trained, str]:
-        """Also what was told by a generation process that did not live through it."""
+        """A training, and the log of its generation process if that process ended before it."""
         folder = tmp_path_factory.mktemp("placed")
         (folder / "r.yaml").write_text(recipe)
         run = folder / "run"
@@ -77,17 +77,17 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
 
 
 def differences(one: Trained, other: Trained) -> list[str]:
-    """What is not equal bit for bit, in words: a failure on another machine has to tell enough."""
+    """What is not equal bit for bit, in words, so that a failure on another machine can be understood."""
     (weights, results), (other_weights, other_results) = one, other
-    told = [
+    lines = [
         f"{key} by {(tensor - other_weights[key]).abs().max():g}"
         for key, tensor in weights.items()
         if not torch.equal(tensor, other_weights[key])
     ]
     for match in sorted(results.keys() | other_results.keys()):
         if results.get(match) != other_results.get(match):
-            told.append(f"match {match}: {results.get(match)} and {other_results.get(match)}")
-    return told
+            lines.append(f"match {match}: {results.get(match)} and {other_results.get(match)}")
+    return lines
 
 
 def test_synchronous_placements_are_one_run(train: Train) -> None:

@@ -41,8 +41,10 @@ def a_run(folder: Path, seed: int) -> Path:
     phases = [("play", 4, 9, 5), ("gradients", 5, 12, 5), ("update", 5, 12, 6)]
     with (folder / "memory.jsonl").open("w") as file:
         for phase, *sizes in phases:
-            told = zip(("entered", "peak", "left"), (10**8 * size for size in sizes), strict=True)
-            file.write(json.dumps({"update": 30, "phase": phase, **dict(told)}) + "\n")
+            readings = zip(
+                ("entered", "peak", "left"), (10**8 * size for size in sizes), strict=True
+            )
+            file.write(json.dumps({"update": 30, "phase": phase, **dict(readings)}) + "\n")
     rows = [outside("tiny", None), outside(NASTY, 0.25)]
     (folder / "eval").mkdir()
     (folder / "eval" / "eval.json").write_text(json.dumps({"tasks": "gsm8k", "rows": rows}))
@@ -108,11 +110,11 @@ def test_values_are_read_by_arrow_keys(page) -> None:
     plot = find(page, ".plot")
     page.execute_script("arguments[0].focus()", plot)
     page.switch_to.active_element.send_keys(Keys.END)
-    told = find(page, ".chart output")
+    label = find(page, ".chart output")
     # the mean of both seeds: 0.6 and 0.7
-    WebDriverWait(page, 20).until(lambda p: told.text == "update 30: alice 0.65 · bob 0.65")
+    WebDriverWait(page, 20).until(lambda p: label.text == "update 30: alice 0.65 · bob 0.65")
     page.switch_to.active_element.send_keys(Keys.ARROW_LEFT)
-    WebDriverWait(page, 20).until(lambda p: told.text.startswith("update 29: "))
+    WebDriverWait(page, 20).until(lambda p: label.text.startswith("update 29: "))
 
 
 def test_a_line_is_switched_off_with_its_seeds(page) -> None:
@@ -122,8 +124,8 @@ def test_a_line_is_switched_off_with_its_seeds(page) -> None:
     plot = find(page, ".plot")
     page.execute_script("arguments[0].focus()", plot)
     page.switch_to.active_element.send_keys(Keys.END)
-    told = find(page, ".chart output")
-    WebDriverWait(page, 20).until(lambda p: told.text == "update 30: bob 0.65")
+    label = find(page, ".chart output")
+    WebDriverWait(page, 20).until(lambda p: label.text == "update 30: bob 0.65")
 
 
 def test_charts_take_the_theme(page) -> None:

@@ -1,4 +1,4 @@
-"""Sections `rewards` and `wrappers` in a real run: credit hears them, and every match is played so."""
+"""Sections `rewards` and `wrappers` in a real run: credit uses them, and every match is played with them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ rewards:
 """
 
 
-ALONE = re.compile(r"\s*<action>[^<]*[^<\s][^<]*</action>\s*")
+ONLY_ACTION = re.compile(r"\s*<action>[^<]*[^<\s][^<]*</action>\s*")
 
 
 class Heard:
@@ -96,16 +96,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
 
 
 def expected(episode: Episode, seat: int) -> float:
-    """The reward of the recipe above, added up by hand from what the game and the tokens say."""
+    """The reward of the recipe above, added up by hand from the game's outcome and the token counts."""
     own = episode.trajectories[seat]
     lengths = [len(turn.completion_ids) for turn in own.turns]
-    alone = [ALONE.fullmatch(turn.reply) is not None for turn in own.turns]
+    tidy = [ONLY_ACTION.fullmatch(turn.reply) is not None for turn in own.turns]
     overlong = [-max(0, tokens - 2) / 4 for tokens in lengths]
     return float(
         own.components["outcome"]
         + 0.5 * own.components["format"]
         + 0.1 * own.components["pieces"]
-        + 0.2 * np.mean(alone)
+        + 0.2 * np.mean(tidy)
         + 0.3 * np.mean(overlong)
         - 0.01 * sum(lengths)
     )
@@ -142,8 +142,8 @@ def test_ratings_and_the_store_hear_nothing_of_rewards(runs: tuple[Run, Run]) ->
         [result for spec, result in run.matches if spec.split == "train"] for run in runs
     )
     assert with_rewards == without
-    (told,), (plain,) = (metrics_of(run.folder) for run in runs)
-    ours, theirs = told["learners"]["alice"], plain["learners"]["alice"]
+    (rewarded,), (plain,) = (metrics_of(run.folder) for run in runs)
+    ours, theirs = rewarded["learners"]["alice"], plain["learners"]["alice"]
     for name in ("reward", "outcome", "format", "reward/std"):
         assert ours[name] == theirs[name]
     parts = {f"reward/{name}" for name in ("outcome", "format", "pieces", "tidy", "short", "cost")}

@@ -1,4 +1,4 @@
-"""Whoever has a name can sit wherever a seat is: all kinds of agents in all commands that seat one."""
+"""Every named agent can take every seat: all kinds of agents in all commands that seat one."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_it_is_one_of_a_population(agent: str, tmp_path: Path) -> None:
 
 
 def train(tmp_path: Path, base: Path, agent: str, updates: int = 1) -> int:
-    """Play against nobody else, and be measured against it: a random model need not learn."""
+    """Train against only this agent, and be measured against it: a random model need not learn."""
     recipe = tmp_path / "recipe.yaml"
     name = json.dumps(agent)
     bot = agent.startswith("bot:")
@@ -230,6 +230,6 @@ def test_who_cannot_be_an_opponent_is_named_before_a_model_is_loaded(
         )
     )
     assert main(["train", str(recipe), "--out", str(tmp_path / "run")]) == 2
-    told = capsys.readouterr().err
-    assert words in " ".join(told.split())
+    printed = capsys.readouterr().err
+    assert words in " ".join(printed.split())
     assert not (tmp_path / "run/recipe.yaml").exists()

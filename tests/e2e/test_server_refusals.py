@@ -1,4 +1,4 @@
-"""What `srl train` says of servers that cannot be trained with, and after how long.
+"""Errors of `srl train` about servers that cannot be trained with, and after how long they appear.
 
     pytest -s -m nightly tests/e2e/test_server_refusals.py
 

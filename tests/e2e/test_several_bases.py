@@ -78,9 +78,9 @@ def test_two_bases_meet_are_killed_resumed_bit_for_bit_rated_and_exported(tmp_pa
     train_run(recipe, whole, 3, killed=killed)
     train_run(recipe, killed)
 
-    (matches, metrics, expected), (same, told, found) = left_by(whole), left_by(killed)
+    (matches, metrics, expected), (same, found_metrics, found) = left_by(whole), left_by(killed)
     assert same == matches
-    assert told == metrics
+    assert found_metrics == metrics
     assert found["state"] == expected["state"]
     assert all(
         torch.equal(found[key], tensor) for key, tensor in expected.items() if key != "state"
@@ -99,7 +99,9 @@ def test_two_bases_meet_are_killed_resumed_bit_for_bit_rated_and_exported(tmp_pa
     }
     assert ranks == {"alice": 2, "bob": 2, "carol": 4}
     assert "tiny-shallow" in (whole / "adapters/carol/README.md").read_text()
-    shared = [line["learners"]["carol"] for line in told if "shared" in line["learners"]["carol"]]
+    shared = [
+        line["learners"]["carol"] for line in metrics if "shared" in line["learners"]["carol"]
+    ]
     assert any(key.startswith("shared_from:") for line in shared for key in line)
 
 

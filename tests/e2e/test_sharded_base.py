@@ -77,10 +77,10 @@ def test_a_divided_base_trains_resumes_and_exports_as_a_whole_one(tmp_path: Path
         assert any(t.abs().max() > 1e-3 for key, t in weights.items() if "lora_B" in key)
     base = AutoModelForCausalLM.from_pretrained(TINY)
     plain = PeftModel.from_pretrained(base, str(divided / "adapters" / "alice"))
-    told = {
+    factors = {
         key: parameter for key, parameter in plain.named_parameters() if ".lora_B.default" in key
     }
-    assert max(float(parameter.detach().abs().max()) for parameter in told.values()) > 1e-3
+    assert max(float(parameter.detach().abs().max()) for parameter in factors.values()) > 1e-3
 
 
 def check_halves() -> None:

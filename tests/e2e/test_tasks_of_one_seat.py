@@ -98,13 +98,13 @@ def test_a_task_of_one_seat_is_trained_gated_rated_without_elo_and_reported(
     transfer = json.loads((run / "transfer.json").read_text())["rows"]
     assert {row["game"] for row in transfer} == {"task", "duel"}
     (shown,) = report_data([read_run(run)], "srl report")["runs"]
-    alone = [table for table in shown["tables"] if table["alone"]]
-    assert [row["agent"] for row in alone[0]["alone"]] == [row.agent for row in task_status.focal]
-    assert alone[0]["rows"] == []
+    single = [table for table in shown["tables"] if table["alone"]]
+    assert [row["agent"] for row in single[0]["alone"]] == [row.agent for row in task_status.focal]
+    assert single[0]["rows"] == []
     league_status([str(run)])
     shown_status = capsys.readouterr().out
     assert "math_duel-v0 (players=1, tasks=gsm8k:" in shown_status
-    assert alone[0]["title"].startswith("math_duel-v0 (players=1, tasks=gsm8k:")
+    assert single[0]["title"].startswith("math_duel-v0 (players=1, tasks=gsm8k:")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Trackers begin before anything slow, and a resumed run continues its own dashboard alone."""
+"""Trackers begin before anything slow, and a resumed run continues only its own dashboard."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def recipe(tmp_path: Path) -> LeagueRecipe:
     return load(LeagueRecipe, path)
 
 
-def told(calls: Path, tracker: str) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(calls: Path, tracker: str) -> list[tuple[str, dict[str, Any]]]:
     lines = map(json.loads, calls.read_text().splitlines())
     return [(call, values) for name, call, values in lines if name == tracker]
 
 
-def test_a_missing_login_is_said_before_the_model_is_loaded(
+def test_a_missing_login_is_reported_before_the_model_is_loaded(
     recipe: LeagueRecipe, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.with_name("wandb.py").write_text(
@@ -89,7 +89,7 @@ def test_a_missing_login_is_said_before_the_model_is_loaded(
         train_run(recipe, tmp_path / "run")
     assert not loaded
     assert not (tmp_path / "run").exists()  # who leaves the tracker out has another recipe
-    assert [call for call, _ in told(calls, "trackio")] == ["init", "finish"]
+    assert [call for call, _ in calls_of(calls, "trackio")] == ["init", "finish"]
 
 
 @pytest.mark.slow
@@ -104,13 +104,13 @@ def test_a_resumed_run_keeps_its_id_and_another_of_its_name_has_its_own(
         begun = ("init", {"name": "run", "id": own})
         first, second = ("log", {"step": 1}), ("log", {"step": 2})
         ended = ("finish", {})
-        assert told(calls, name) == [begun, first, ended, begun, second, ended]
+        assert calls_of(calls, name) == [begun, first, ended, begun, second, ended]
 
     train_run(recipe, tmp_path / "elsewhere/run")
     other = (tmp_path / "elsewhere/run" / RUN_ID).read_text().strip()
-    assert told(calls, "wandb")[-4] == ("init", {"name": "run", "id": other})
+    assert calls_of(calls, "wandb")[-4] == ("init", {"name": "run", "id": other})
     assert other != one
 
     (tmp_path / "run" / RUN_ID).unlink()  # a run from before there were ids
     train_run(recipe, tmp_path / "run")
-    assert told(calls, "wandb")[-2] == ("init", {"name": "run", "id": "run"})
+    assert calls_of(calls, "wandb")[-2] == ("init", {"name": "run", "id": "run"})

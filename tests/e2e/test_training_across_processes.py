@@ -70,13 +70,13 @@ def train(folder: Path, settings: tuple[str, ...], processes: int, by: str = "fo
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        told = done.stdout
+        printed = done.stdout
     else:
         log = folder.with_suffix(".log")
         log.unlink(missing_ok=True)
         finish_as_torchrun(command, log, processes)
-        told = log.read_text()
-    assert told.count("The run is in") == 1
+        printed = log.read_text()
+    assert printed.count("The run is in") == 1
 
 
 def last_weights(run: Path, learner: str) -> dict[str, torch.Tensor]:
@@ -130,20 +130,20 @@ def test_the_rows_of_one_learner_are_divided_over_two_processes_and_then_over_fo
     tmp_path: Path,
 ) -> None:
     """The run goes on in another number of them."""
-    alone, spread = tmp_path / "alone", tmp_path / "spread"
+    single, spread = tmp_path / "single", tmp_path / "spread"
     rows = "rollout={start_states: 1, group_size: 5, max_new_tokens: 6}"
     settings = ("learners=[alice]", "opponents={mirror: 1, past: 1}", rows)
-    train(alone, settings, 1)
+    train(single, settings, 1)
     train(spread, (*settings, "updates=1"), 2)
     recipe = spread / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("updates: 1", f"updates: {UPDATES}", 1))
     train(spread, settings, 4)
-    weights, other = last_weights(alone, "alice"), last_weights(spread, "alice")
+    weights, other = last_weights(single, "alice"), last_weights(spread, "alice")
     assert weights.keys() == other.keys()
     for key, tensor in weights.items():
         torch.testing.assert_close(other[key], tensor, atol=1e-6, rtol=0)
     assert any(tensor.abs().max() > 1e-3 for key, tensor in weights.items() if "lora_B" in key)
-    told = [read_lines(run / "metrics.jsonl") for run in (alone, spread)]
+    metrics = [read_lines(run / "metrics.jsonl") for run in (single, spread)]
     for name in ("loss", "grad_norm", "entropy", "reward"):
-        of_one, of_many = ([line["learners"]["alice"][name] for line in lines] for lines in told)
+        of_one, of_many = ([line["learners"]["alice"][name] for line in lines] for lines in metrics)
         assert of_many == pytest.approx(of_one, rel=1e-3, abs=1e-6)

@@ -75,7 +75,7 @@ def tokens(episodes: list[Episode]) -> list[tuple[str, tuple[int, ...], tuple[fl
 
 
 def test_one_match_id_gives_one_sequence_of_tokens(training: LeagueTraining) -> None:
-    """Before and after training, as long as somebody keeps the versions."""
+    """Before and after training, as long as the engine keeps the versions."""
     parts = training.parts
     specs = parts.league.training_matches(0, 2, 4)
     first = parts.matches.play("first", specs)

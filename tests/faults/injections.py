@@ -32,7 +32,7 @@ from srl_envs.errors import PolicyError
 from tests.faults.stage import Stage, in_child
 
 REFUSED = "refused"
-"""Handling of what is no fault of a run but a mistake: one line in the first second, exit code 2."""
+"""Handling of a user's mistake, not a run's fault: one line in the first second, exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _(stage: Stage) -> int:
     return stage.train("updates=5")
 
 
-@injection("the same, and the recipe only wants to be told", "gradient_exploded", "go_on", 0)
+@injection("the same, with a recipe that only reports it", "gradient_exploded", "go_on", 0)
 def _(stage: Stage) -> int:
     stage.after_backward(_times(1e6), 5)
     return stage.train("updates=5", "survival.policies={gradient_exploded: go_on}")
@@ -180,7 +180,7 @@ def _(stage: Stage) -> int:
 
 
 @injection(
-    "the same, and the recipe only wants to be told", "weights_exploded", "go_on", 0, exported=False
+    "the same, with a recipe that only reports it", "weights_exploded", "go_on", 0, exported=False
 )
 def _(stage: Stage) -> int:
     stage.before_step(lambda weight: weight.mul_(1000).add_(1), 2)
@@ -191,17 +191,18 @@ def _(stage: Stage) -> int:
 
 
 def _silence(stage: Stage, once: bool) -> None:
-    """Say that everything was refused in update 2, as a broken learner's replies are."""
-    told = [Finding(fault="replies_refused", message="all 400 replies", learner="alice", since=2)]
+    """Report that every reply was refused in update 2, as for a broken learner."""
+    finding = [Finding(fault="replies_refused", message="all 400 replies", learner="alice", since=2)]
 
     def observe(_: object, update: int, *__: object, **___: object) -> list[Finding]:
         return (
-            told
-            if update == 2 and not ((once and told_before.append(1)) or len(told_before) > 1)
+            finding
+            if update == 2
+            and not ((once and reported_before.append(1)) or len(reported_before) > 1)
             else []
         )
 
-    told_before: list[int] = []
+    reported_before: list[int] = []
     stage.patch.setattr(collapse.CollapseWatch, "observe", observe)
 
 
@@ -237,7 +238,7 @@ def _(stage: Stage) -> int:
 
 
 @injection(
-    "the same, and the recipe only wants to be told", "replies_refused", "go_on", 0, exported=False
+    "the same, with a recipe that only reports it", "replies_refused", "go_on", 0, exported=False
 )
 def _(stage: Stage) -> int:
     _silence(stage, once=False)
@@ -286,7 +287,7 @@ def _(stage: Stage) -> int:
 
 
 @injection(
-    "the engine plays with a filter that the trainer knows nothing of",
+    "the engine plays with a filter that the trainer does not have",
     "sampler_differs",
     "go_on",
     0,
@@ -394,7 +395,7 @@ def _(stage: Stage) -> int:
     from srl_agents.rollouts.match import Match
 
     def broken(*_: object) -> None:
-        raise PolicyError("nobody can play")
+        raise PolicyError("no policy can play")
 
     stage.patch.setattr(Match, "_until_asked", broken)
     return stage.train()

@@ -142,14 +142,14 @@ class Workshop:
         served = Endpoint(home) if recipe == "endpoint" else None
         children = {}
         for rank in range(ranks):
-            told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
-            told |= {"MASTER_ADDR": "127.0.0.1"}
+            variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
+            variables |= {"MASTER_ADDR": "127.0.0.1"}
             if served is not None:
-                told |= {PROVIDERS: served.providers, PID: served.pid}
+                variables |= {PROVIDERS: served.providers, PID: served.pid}
 
-            def work(rank: int = rank, told: dict[str, object] = told) -> int:
+            def work(rank: int = rank, variables: dict[str, object] = variables) -> int:
                 if ranks > 1 or served is not None:
-                    os.environ.update({key: str(value) for key, value in told.items()})
+                    os.environ.update({key: str(value) for key, value in variables.items()})
                 with pytest.MonkeyPatch.context() as patch:
                     if strike and cell is not None and cell.struck == rank:
                         cell.arm(patch)
@@ -213,7 +213,7 @@ def digest(run: Path) -> str:
 
 
 def _records(run: Path) -> list[object]:
-    """Without what tells that something was met, as that is what differs."""
+    """Metrics without the counts of faults, which must differ."""
     records = metrics_of(run)
     for record in records:
         for values in (record["run"], *record["learners"].values()):

@@ -41,16 +41,16 @@ from tests.faults.struck_server import PID
 
 FAULTS = ("killed", "hung", "slowed")
 RESET = "reset"
-"""Of a connection, half of a reply was sent: a fault of servers alone."""
+"""The server sends half of a reply, then resets the connection: a fault of servers only."""
 UPDATE = 2
-"""In which a role is struck."""
+"""Update in which a role is struck."""
 PHASE_S, REPLY_S, PATIENCE_S = 6.0, 3600.0, 60.0
 """Deadlines of the cells' runs: for a phase, for each reply of a batch, for generation."""
 SLOW_S = 1.0
 STRUCK = "this process is struck now\n"
-"""What the log says then."""
+"""Line of the log when a process is struck."""
 STRUCK_FAULT, STRUCK_LOG = "SRL_STRUCK_FAULT", "SRL_STRUCK_LOG"
-"""Environment variables of a process that strikes itself: what comes, and the file that says that it came."""
+"""Environment variables of a process that strikes itself: the fault, and the file that records it."""
 STOPPED = 3
 Patch = pytest.MonkeyPatch
 
@@ -137,7 +137,7 @@ class Clock:
 
 
 def follow(patch: Patch) -> Clock:
-    """A clock that knows the run in this process."""
+    """A clock that follows the run in this process."""
     clock, whole = Clock(), LeagueTraining._update
 
     def followed(training: LeagueTraining, sinks: Any) -> None:

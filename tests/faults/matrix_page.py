@@ -23,7 +23,7 @@ def page() -> str:
         f"Written by `{COMMAND}`; do not edit. Each of the {len(CELLS)} cells is a run of two",
         "updates of which one role is struck in the second: killed (`kill -9`), hung (it never goes on), or",
         "slowed (it stands still for a second). A server may also reset the connection after half of a",
-        "reply. The engine is part of the trainer's process: killed, it says that it died. The endpoint is a",
+        "reply. The engine is part of the trainer's process: killed, it reports its death. The endpoint is a",
         "server of our own in a process of its own, which speaks the chat API; it stays away or still until",
         "the attempt is over. Where the run ends by that, the same command is given again.",
         "In the end the run's records, matches and weights must equal those of the run that nothing struck,",

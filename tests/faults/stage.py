@@ -81,7 +81,7 @@ class Stage:
         self, change: Callable[[AdapterLearner[Any], float], float], *calls: int
     ) -> None:
         """Let `change` see learner and loss after these gradients, counted from 1 (all if none is given),
-        and return the loss that is told."""
+        and return the loss to report."""
         whole, count = PPOLearner._backward, [0]
 
         def broken(learner: PPOLearner, batch: Any) -> tuple[float, dict[str, float]]:

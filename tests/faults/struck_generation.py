@@ -23,8 +23,8 @@ def main(arguments: Sequence[str]) -> None:
         tensors = whole(*given)
         calls[0] += 1
         if calls[0] > _FIRST_VERSIONS and STRUCK not in log.read_text():
-            with log.open("a") as told:
-                told.write(STRUCK)
+            with log.open("a") as file:
+                file.write(STRUCK)
             strike(os.environ[STRUCK_FAULT])
         return tensors
 

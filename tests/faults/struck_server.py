@@ -21,10 +21,10 @@ _PROVIDERS = "providers: {{cells: {{url: {url}, timeout_s: 2, deadline_s: 4}}}}\
 
 
 class Endpoint:
-    """Serves until it is closed; what it replies is decided by what it is asked.
+    """Serves until it is closed; a reply depends only on its request.
 
     Args:
-        folder: for the providers file that names it; one that is there says on which port it was before.
+        folder: of the providers file that names it; an existing file gives the earlier port.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,8 +48,8 @@ class Endpoint:
 
 def _port(providers: Path) -> int:
     """Of the server before; 0 if there was none."""
-    told = re.search(r":(\d+)/v1", providers.read_text()) if providers.is_file() else None
-    return int(told[1]) if told else 0
+    address = re.search(r":(\d+)/v1", providers.read_text()) if providers.is_file() else None
+    return int(address[1]) if address else 0
 
 
 def _serve(providers: Path, port: int) -> None:

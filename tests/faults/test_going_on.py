@@ -1,4 +1,4 @@
-"""A run that is over goes on, longer and with another learning rate, and says what that means."""
+"""A finished run goes on, longer and with another learning rate, and reports the consequences."""
 
 from __future__ import annotations
 

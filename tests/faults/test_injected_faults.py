@@ -1,4 +1,4 @@
-"""Every injected fault is named, handled and ended as the table says; the page shows the table."""
+"""Every injected fault is named, handled and ended as in the table; the page shows the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fault matrix: some of its cells, and the page that tells all."""
+"""The fault matrix: some of its cells, and the page that lists all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of faults says what the tables say, and the tables are complete."""
+"""The page of faults agrees with the tables, and the tables are complete."""
 
 from __future__ import annotations
 

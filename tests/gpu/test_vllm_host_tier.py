@@ -45,22 +45,22 @@ def test_a_prompt_that_the_card_dropped_comes_back_from_host_memory(
             SamplingSettings(max_new_tokens=2, temperature=0.0),
             context_length=1024,
         )
-        told = []
+        replies = []
         for number in (0, 1, 2, 3, 4, 0):
             text = f"match {number}: " + "rock paper scissors " * 200
-            told.append(
+            replies.append(
                 await engine.generate(
                     GenerationRequest(observation=text, version=None, key=(number,))
                 )
             )
         await engine.close()
-        return told
+        return replies
 
     try:
-        told = asyncio.run(play())
+        replies = asyncio.run(play())
     finally:
         server.close()
     assert server.events is not None
     assert server.events.counts.removed > 0
-    assert told[-1].cached_tokens > 300
-    assert told[-1].token_ids == told[0].token_ids
+    assert replies[-1].cached_tokens > 300
+    assert replies[-1].token_ids == replies[0].token_ids

@@ -167,8 +167,8 @@ def test_log_probabilities_are_those_of_a_forward_pass(
         return replies
 
     for reply in asyncio.run(play()):
-        told = torch.tensor(reply.logprobs)
-        torch.testing.assert_close(told, forced_logprobs(base, reply), atol=1e-4, rtol=0)
+        reported = torch.tensor(reply.logprobs)
+        torch.testing.assert_close(reported, forced_logprobs(base, reply), atol=1e-4, rtol=0)
 
 
 def test_replies_in_flight_keep_their_version_while_another_comes_in(
@@ -191,8 +191,8 @@ def test_replies_in_flight_keep_their_version_while_another_comes_in(
         assert {reply.version for reply in replies} == {old.version}
         assert later.version == new.version
         for reply in replies:
-            told = torch.tensor(reply.logprobs)
-            torch.testing.assert_close(told, forced_logprobs(base, reply), atol=1e-4, rtol=0)
+            reported = torch.tensor(reply.logprobs)
+            torch.testing.assert_close(reported, forced_logprobs(base, reply), atol=1e-4, rtol=0)
         for update in updates:
             await served.retire(update.version)
         await served.close()
@@ -314,8 +314,8 @@ def test_versions_change_while_requests_are_in_flight_and_stale_ones_are_gone(
         assert reply.version == asked_of
         assert reply.finish == "stop" or len(reply.token_ids) == 12
     for _, reply in replies[:: max(1, len(replies) // 12)]:
-        told = torch.tensor(reply.logprobs)
-        torch.testing.assert_close(told, forced_logprobs(base, reply), atol=1e-4, rtol=0)
+        reported = torch.tensor(reply.logprobs)
+        torch.testing.assert_close(reported, forced_logprobs(base, reply), atol=1e-4, rtol=0)
 
 
 RECIPE = """

@@ -41,7 +41,7 @@ class NearestNumber(Game[State, int]):
 
     def parse(self, state: State, seat: int, body: str) -> int:
         if len(body) != 1 or body not in NUMBERS:
-            raise IllegalMoveError(f"{body!r} is no number from 1 to 9")
+            raise IllegalMoveError(f"{body!r} is not a number from 1 to 9")
         return int(body)
 
     def apply(self, state: State, actions: Mapping[int, int]) -> State:
