@@ -192,7 +192,9 @@ def _(stage: Stage) -> int:
 
 def _silence(stage: Stage, once: bool) -> None:
     """Report that every reply was refused in update 2, as for a broken learner."""
-    finding = [Finding(fault="replies_refused", message="all 400 replies", learner="alice", since=2)]
+    finding = [
+        Finding(fault="replies_refused", message="all 400 replies", learner="alice", since=2)
+    ]
 
     def observe(_: object, update: int, *__: object, **___: object) -> list[Finding]:
         return (
