@@ -52,7 +52,7 @@ class Kinds(Generic[K]):
         require_known(f"{self.what} {name!r}", target, self.built_in.values())
         try:
             found = load_entry_point(target)
-        except Exception as error:  # foreign code: its fault is told with its place
+        except Exception as error:  # foreign code: its fault is reported with its place
             raise ConfigError(
                 f"{self.what} {name!r}: {target} cannot be imported, {type(error).__name__}: {error}. "
                 "Install the package that holds it, or set PYTHONPATH to its folder."
@@ -141,7 +141,7 @@ def settings_of(base: type, key: str) -> Callable[[Any], str]:
         if wrong := derives(found):
             return wrong
         if "__dataclass_params__" not in vars(found) or not found.__dataclass_params__.frozen:
-            return "is no frozen dataclass: put @dataclass(frozen=True, kw_only=True) above it."
+            return "is not a frozen dataclass: put @dataclass(frozen=True, kw_only=True) above it."
         if key not in {f.name for f in dataclasses.fields(found)}:
             return (
                 f"has no field {key!r}, in which a recipe keeps the kind's name: add `{key}: str`."
@@ -165,7 +165,7 @@ def class_of(base: type) -> Callable[[Any], str]:
         kind: Any = found
         if inspect.isabstract(kind):
             missing = ", ".join(sorted(kind.__abstractmethods__))
-            return f"lacks {missing}: write what {where} says of it."
+            return f"lacks {missing}: write what {where} requires."
         return ""
 
     return fault

@@ -209,7 +209,7 @@ def advantages(episodes: Sequence[Episode]) -> list[tuple[Turn, float]]:
     """Every turn of the learner with its episode's return minus the mean of its group.
 
     Left out are turns of groups in which all attempts earned the same, and refused replies whose advantage
-    is positive: a win that came in spite of them is no reason to repeat them.
+    is positive: the game was won in spite of them, so they should not be repeated.
     """
     groups: dict[int, list[Trajectory]] = {}
     for episode in episodes:

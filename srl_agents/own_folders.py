@@ -31,7 +31,7 @@ def owner() -> str:
 
 
 def may_live(owner: str) -> bool:
-    """Whether an owner lives, or is of another machine or container or unknown: nobody can tell."""
+    """Whether an owner lives or may live: owners of other machines or containers cannot be checked."""
     named = _OWNER.fullmatch(owner)
     return named is None or named[1] != _machine() or _began(int(named[2])) == int(named[3])
 
@@ -95,5 +95,5 @@ def _machine() -> str:
         booted = Path("/proc/sys/kernel/random/boot_id").read_text()
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
-        return uuid.uuid4().hex[:12]  # nobody can tell who lives, so nothing is removed
+        return uuid.uuid4().hex[:12]  # owners cannot be checked, so nothing is removed
     return hashlib.sha256(f"{booted} {space}".encode()).hexdigest()[:12]

@@ -26,9 +26,9 @@ FailedTry = Literal[
     "rate_limited", "server_error", "unreachable", "cut", "slow", "malformed", "empty"
 ]
 """Why a try for a reply of an endpoint failed. ``rate_limited``: status 429. ``server_error``: another
-status that passes, such as 500. ``unreachable``: nobody took the connection. ``cut``: it broke. ``slow``:
-the reply was not whole in time. ``malformed``: it was no chat completion. ``empty``: it held no text, and
-nothing had limited it."""
+status that passes, such as 500. ``unreachable``: the connection was refused. ``cut``: it broke.
+``slow``: the reply was not whole in time. ``malformed``: not a chat completion. ``empty``: it held no
+text, and nothing had limited it."""
 _VERSION = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)-(?P<digest>[0-9a-f]{16})")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -93,12 +93,12 @@ class WeightVersion:
         """The inverse of `str`.
 
         Raises:
-            ConfigError: the text is no id of a version.
+            ConfigError: the text is not a version's id.
         """
         found = _VERSION.fullmatch(text)
         if found is None:
             raise ConfigError(
-                f"{text!r} is no version: expected, for example, alice@3-9f2c1a0b7d5e4c31."
+                f"{text!r} is not a version: expected, for example, alice@3-9f2c1a0b7d5e4c31."
             )
         return cls(found["learner"], int(found["number"]), found["digest"])
 
@@ -197,7 +197,7 @@ class MatchResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Served:
-    """What an endpoint reported of one reply. Nobody can check it."""
+    """What an endpoint reported of one reply. It cannot be verified."""
 
     finish: ServedFinish
     """``stop``: it ended by itself or at a stop text. ``length``: the limit cut it, or the prompt left
@@ -216,7 +216,7 @@ class Served:
     model: str = ""
     """As the reply names it, as a rule with a date; empty where it names none."""
     fingerprint: str = ""
-    """Of the system behind the model, as the reply tells it."""
+    """Fingerprint of the system behind the model, as the reply gives it."""
     failed_tries: tuple[FailedTry, ...] = ()
     """Those before this reply came, in order."""
 
@@ -241,10 +241,10 @@ class Turn:
     logprobs: tuple[float, ...] = ()
     """Log-probability of each completion token under the policy that sampled it."""
     finish: Literal["stop", "length", "scripted", "served"] = "scripted"
-    """``served``: by an endpoint, which tells no tokens; `served` has what it does tell."""
+    """``served``: by an endpoint, which reports no tokens; `served` has what it reports."""
     served: Served | None = None
     thoughts: str = ""
-    """What was written before the reply and is no part of it."""
+    """Text that was written before the reply and is not part of it."""
     thought_tokens: int = 0
     """How many of the first completion tokens are thoughts, with the marker that ends them."""
     forced_tokens: int = 0
@@ -253,7 +253,7 @@ class Turn:
     """Whether nothing is learned from it, though what it earned counts in baselines."""
     references: dict[str, Any] = field(default_factory=dict)
     """What decided whether the move was right, for the rewards of a recipe that ask for it; no prompt holds
-    it. Empty where nobody asked or the move answered no question."""
+    it. Empty where no reward asked or the move answered no question."""
     answer: str | None = None
     """With references, the move as a plain reply; None where the game accepted none."""
 

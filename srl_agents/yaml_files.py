@@ -33,7 +33,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"cannot read {file_fault(error, path)}.") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no UTF-8 text: {error}.") from None
+        raise ConfigError(f"{path} is not UTF-8 text: {error}.") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
@@ -50,7 +50,7 @@ def find_yaml(what: str, name: str, shipped: Path) -> Path:
         shipped: the folder.
 
     Raises:
-        ConfigError: there is no such file; names the nearest shipped one.
+        ConfigError: the file does not exist; the message names the nearest shipped one.
     """
     path = Path(name)
     if path.is_file():

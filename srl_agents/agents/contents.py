@@ -42,12 +42,12 @@ def bot_contents(bot: str, env_id: str) -> dict[str, Any]:
 def endpoint_contents(
     engine: EndpointEngine, prompt: PromptSettings, env_id: str
 ) -> dict[str, Any]:
-    """Contents of a served model: who was asked, and how. What replied, only its host knows.
+    """Contents of a served model: its address, name and request settings, but no hash of its weights.
 
     Args:
-        engine: one that has answered, so that it knows the name which its server reports.
-        prompt: what the model is shown.
-        env_id: whose replies are read.
+        engine: an engine that has answered once, so that it holds the model name that its server reports.
+        prompt: the prompt settings that the model is shown.
+        env_id: environment whose replies are read.
     """
     settings = engine.settings
     return {
@@ -82,11 +82,11 @@ def contents_of(
     env_id: str,
     examples: tuple[Example, ...] = (),
 ) -> dict[str, Any]:
-    """Contents of an adapter or version on a base, or of the base alone.
+    """Contents of an adapter or a version on a base model, or of the base model itself.
 
     Args:
         base: has the weights.
-        adapter: its name there; None for the base alone.
+        adapter: name of the adapter on the base; None for the base without an adapter.
         sampling: of the engine that plays.
         env_id: whose replies are read.
         examples: the policy's own, behind those of the base's prompt.
@@ -155,7 +155,7 @@ def model_contents(
     Args:
         base: name of the base model, a label.
         base_sha256: hash of the base's weights and configuration.
-        adapter: hash of the adapter's weights; None is the base alone.
+        adapter: hash of the adapter's weights; None for the base without an adapter.
         prompt: hash of what stands before every observation, chat template included.
         tokenizer: hash of the vocabulary.
         sampling: temperature, most new tokens and the like.
@@ -194,7 +194,7 @@ def _files_sha256(files: tuple[tuple[Path, int], ...]) -> str:
 
 
 def _tokenizer_sha256(tokenizer: Any) -> str:
-    """Over vocabulary, merges, normalisation and added tokens; padding is no part of it."""
+    """Hash over vocabulary, merges, normalisation and added tokens; padding is left out."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return digest(sorted(tokenizer.get_vocab().items()))

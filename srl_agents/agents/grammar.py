@@ -53,7 +53,7 @@ class ModelName:
     model: str
     """A name of the catalog, a hub id, or a folder."""
     adapter: str = ""
-    """Folder of a LoRA adapter; empty for the model alone."""
+    """Folder of a LoRA adapter; empty for the model without an adapter."""
     prompt: str = ""
     """File or folder with a prompt; empty for the one that lies beside the adapter, if any."""
 
@@ -68,7 +68,7 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True)
 class EndpointName:
-    """A model that somebody serves."""
+    """A model behind an HTTP endpoint."""
 
     model: str
     """As the server calls it."""
@@ -166,13 +166,13 @@ def _suffix(prompt: str) -> str:
 
 
 def _require_readable(name: AgentName, *parts: str) -> None:
-    """Refuse a name whose text stands for nobody, or for somebody else.
+    """Refuse a name whose text is empty or reads back as another agent's name.
 
     Raises:
-        ConfigError: says what to write.
+        ConfigError: the message names the form to write.
     """
     if not parts[0]:
-        raise ConfigError(f"agent {str(name)!r}: nobody has an empty name. Use {FORMS}.")
+        raise ConfigError(f"agent {str(name)!r}: a name must not be empty. Use {FORMS}.")
     if _split(str(name)) != (type(name), *parts):
         raise ConfigError(
             f"agent {str(name)!r} would be read as another one: write a folder with ./ before it. "

@@ -1,7 +1,7 @@
 """What a policy is shown before every observation, and how it lies beside an adapter's weights.
 
 ``prompt.json`` holds what the ``prompt`` section of a recipe holds. A LoRA adapter that was trained behind
-a prompt is another player without it, so whoever writes an adapter's folder writes this file, too.
+a prompt plays differently without it, so every writer of an adapter's folder writes this file, too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PromptSettings:
     all that is written."""
     memory: MemorySettings | None = None
     """A seat's own earlier turns of the match, shown before the observation; absent: every turn is shown
-    alone."""
+    without earlier turns."""
 
     @property
     def pairs(self) -> Examples:
@@ -117,7 +117,7 @@ def write_prompt(folder: Path, prompt: PromptSettings) -> None:
 
 
 def read_prompt(folder: Path) -> PromptSettings:
-    """The prompt of the policy in an adapter's folder; empty where there is no file.
+    """The prompt of the policy in an adapter's folder; empty when the folder has no prompt file.
 
     Raises:
         ConfigError: the file is there and holds something else.

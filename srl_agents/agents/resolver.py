@@ -1,4 +1,4 @@
-"""From names to whatever plays: one way for every command that seats somebody.
+"""From agent names to policies: the one way for every command that seats an agent.
 
 `find` looks whether a name can sit in an environment, and loads nothing. `seat` makes policies: it asks
 every endpoint for a token, then loads each base once for all of its adapters.
@@ -68,9 +68,9 @@ class Asking:
     deadline_s: float = 600.0
     """For all tries of one reply."""
     journal: ReplyJournal | None = None
-    """Answers what it has; whoever opened it closes it, after the engines."""
+    """Answers requests that it has recorded; its opener closes it, after the engines."""
     sent: SentRequests | None = None
-    """Is told what is asked, by the names that candidates get; closed like the journal."""
+    """Records each request under its candidate's name; closed like the journal."""
     say: Say = to_stderr
     """Shows a line while no reply comes."""
 
@@ -85,7 +85,7 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Playing:
-    """How agents play, whoever they are."""
+    """Settings of play that hold for every agent of a command."""
 
     env_id: str
     sampling: SamplingSettings
@@ -98,7 +98,7 @@ class Playing:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Who wants a seat: somebody who is there, as far as that shows without loading anything."""
+    """An agent that may take a seat: its name is valid and its files exist; nothing is loaded yet."""
 
     name: AgentName
     prompt: PromptSettings = NO_PROMPT
@@ -107,7 +107,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seated:
-    """Somebody who can play."""
+    """An agent that can play: its policy and what identifies it."""
 
     policy: Policy
     contents: dict[str, Any]
@@ -177,14 +177,14 @@ def find(text: str, env_id: str) -> Candidate:
 
 
 def refuse_human(name: AgentName, place: str) -> None:
-    """Refuse people where matches are played without anybody at the terminal.
+    """Refuse the human player where matches run without a terminal.
 
     Raises:
-        ConfigError: says where people can play.
+        ConfigError: the message names the commands in which people can play.
     """
     if isinstance(name, HumanName):
         raise ConfigError(
-            f"agent {HUMAN!r}: nobody is asked for moves {place}. People play with `srl play`."
+            f"agent {HUMAN!r}: no person can give moves {place}. People play with `srl play`."
         )
 
 
@@ -255,7 +255,7 @@ def adapter_shape(folder: Path) -> Shape:
     """(rank, alpha) that the adapter was made with.
 
     Raises:
-        ConfigError: it is no plain LoRA adapter.
+        ConfigError: the adapter is not a plain LoRA adapter.
         UnknownPolicyError: the folder holds no adapter.
     """
     try:
@@ -266,12 +266,12 @@ def adapter_shape(folder: Path) -> Shape:
         beside = [path.name for path in around if (path / _CONFIG).is_file()]
         what = "holds no adapter" if folder.is_dir() else "is not there"
         raise UnknownPolicyError(
-            f"{folder} is no adapter folder: it {what}.{nearest(folder.name, beside)} It must hold {_CONFIG} "
-            f"and {_WEIGHTS}."
+            f"{folder} is not an adapter folder: it {what}.{nearest(folder.name, beside)} "
+            f"It must hold {_CONFIG} and {_WEIGHTS}."
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnknownPolicyError(
-            f"{folder} is no adapter folder ({type(error).__name__}: {error}); "
+            f"{folder} is not an adapter folder ({type(error).__name__}: {error}); "
             f"it must hold {_CONFIG} and {_WEIGHTS}."
         ) from None
     require_plain_lora(folder, config)
@@ -279,10 +279,10 @@ def adapter_shape(folder: Path) -> Shape:
 
 
 def adapter_sha256(folder: Path) -> str:
-    """Of an adapter's tensors, as contents have it, from the file alone: loaded adapters are float32.
+    """Hash of an adapter's tensors as `contents` has it, from its file: loaded adapters are float32.
 
     Raises:
-        UnknownPolicyError: there is no such file, or it cannot be read.
+        UnknownPolicyError: the file does not exist or cannot be read.
     """
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.torch import load_file  # noqa: PLC0415 - torch comes with it
@@ -304,7 +304,7 @@ def require_plain_lora(folder: Path, config: Mapping[str, Any]) -> None:
         config: what PEFT wrote there.
 
     Raises:
-        ConfigError: it is of another kind; says which and what to do.
+        ConfigError: the adapter is of another kind; the message names it and what to do.
     """
     kind = config.get("peft_type", "LORA")
     found = [key for key in _OTHER_KINDS if config.get(key)]
@@ -317,7 +317,7 @@ def require_plain_lora(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def reply_budget(env_id: str) -> int:
-    """Tokens that a reply to this environment may take when nobody says otherwise."""
+    """Tokens that a reply to this environment may take by default."""
     from srl_envs.core import Game  # noqa: PLC0415 - gymnasium comes with it
     from srl_envs.foreign_code import load_entry_point  # noqa: PLC0415
 
@@ -381,7 +381,7 @@ def _seat(
 
 
 def _release_endpoints(seated: Mapping[str, Seated]) -> None:
-    """Of seats that nobody will get."""
+    """Close the endpoint engines of seats that are not handed out."""
     served = [one.policy for one in seated.values() if ENDPOINT in one.contents]
     if served:
         from srl_agents.engines.endpoint import EndpointEngine  # noqa: PLC0415 - an extra
@@ -481,7 +481,7 @@ def _layer_sizes(folder: Path) -> dict[str, tuple[int | None, int]]:
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise UnknownPolicyError(
-            f"{folder} is no adapter folder; it must hold {_CONFIG} and {_WEIGHTS}."
+            f"{folder} is not an adapter folder; it must hold {_CONFIG} and {_WEIGHTS}."
         ) from None
     except (SafetensorError, OSError) as error:
         raise UnknownPolicyError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
@@ -496,7 +496,7 @@ def _layer_sizes(folder: Path) -> dict[str, tuple[int | None, int]]:
 
 
 def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:
-    """How a served model is asked: by what the providers file says of it, and by the command.
+    """Request settings of a served model: from the providers file and the command's options.
 
     Raises:
         ConfigError: the file cannot be read, or a value is impossible.
@@ -556,8 +556,8 @@ def _keys(models: Mapping[str, tuple[ModelName, PromptSettings]]) -> dict[str, E
             own[label] = EngineKey(name.model, shape, prompt.head(), activation)
             lent[name.model, prompt.head()] = own[label]
     for label, (name, prompt) in models.items():
-        alone = EngineKey(name.model, NO_ADAPTER, prompt.head())
-        own.setdefault(label, lent.get((name.model, prompt.head()), alone))
+        bare = EngineKey(name.model, NO_ADAPTER, prompt.head())
+        own.setdefault(label, lent.get((name.model, prompt.head()), bare))
     return {label: own[label] for label in models}
 
 

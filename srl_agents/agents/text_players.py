@@ -44,7 +44,7 @@ def thoughts_of(player: Player) -> str:
 
 
 class TextPlayers:
-    """Those of a table that are no people; equal models share their engine.
+    """Text policies of a table (every player except people); equal models share their engine.
 
     Args:
         candidates: in the order of the command line.
@@ -74,7 +74,7 @@ class TextPlayers:
         self._loop = asyncio.Runner()
 
     def player(self, place: int, seed: int) -> Player:
-        """Somebody for one game.
+        """A player for one game.
 
         Args:
             place: in the order of the candidates.

@@ -110,7 +110,7 @@ class Request:
         """Overrides that make the run in a folder longer."""
         if self.run is None:
             raise ConfigError(
-                f"--more: {self._name} is no folder of a run. Give the folder that `srl train` named."
+                f"--more: {self._name} is not a run's folder. Give the folder that `srl train` named."
             )
         if more < 1:
             raise ConfigError(f"--more {more}: use 1 or more.")

@@ -61,7 +61,7 @@ def train(
         sinks: take the record of each update, beside metrics.jsonl and TensorBoard.
         resume: continue a run that the folder holds; False refuses one.
         quiet: print nothing; otherwise progress goes to standard output and the plan to standard error.
-        force: begin although the plan says that memory is too small.
+        force: begin although the plan finds too little memory.
         profile: write a torch profiler's trace of one update to RUN/profile.
         ray: train and play on a Ray cluster: ``auto``, ``local``, or HOST:PORT of its head.
         allow_nothing_learned: export a run in which no learner took a step.
@@ -72,9 +72,9 @@ def train(
     Raises:
         ConfigError: with every mistake of the recipe and the folder, before anything is loaded.
         CallbackError: a callback or sink raised; its exception is the cause. No finished update is lost.
-        FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
+        FaultError: a fault stopped the run; the text gives the fault, its cause, a remedy and what is kept.
         StoreError: a file of the run cannot be written, or another process writes to the folder.
-        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept and how to go on.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended the run; its text gives what is kept and how to continue.
         SRLError: a model, an endpoint, a checkpoint or the sandbox failed.
     """
     if updates is not None and more is not None:

@@ -167,7 +167,7 @@ class BlockTree(ABC, Generic[Key, Value]):
 
     @abstractmethod
     def withdraw(self, block: Block[Key, Value]) -> None:
-        """The block is no leaf any more, or gone."""
+        """Drop a block that has been removed, or that a cached block now extends."""
 
     @abstractmethod
     def next_leaf(self) -> Block[Key, Value]:

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What the caller knows about a request beyond its blocks; every field may be unknown."""
+    """Facts about a request beyond its blocks; every field may be unknown."""
 
     session: Hashable | None = None
     """Episode and seat, or conversation: its requests extend each other."""
@@ -25,7 +25,7 @@ class Knowledge:
     turns_ahead: int | None = None
     """How many other seats move before this session asks again."""
     reply_tokens: int | None = None
-    """Length of the reply, where that is known already; else `CachePolicy.replied` tells it."""
+    """Length of the reply, where it is already known; otherwise `CachePolicy.replied` reports it."""
 
 
 NOTHING_KNOWN = Knowledge()
@@ -34,8 +34,8 @@ NOTHING_KNOWN = Knowledge()
 class CachePolicy(Protocol[Key, Value]):
     """Which blocks stay. A block may leave only after every cached block that extends it.
 
-    The order of calls for one request: `get` of its blocks until one is missing, `evict` if there is no
-    room, `insert` of what was computed, `touch` of the whole chain, and `replied` once the reply is written.
+    The order of calls for one request: `get` of its blocks until one is missing, `evict` if the cache is
+    full, `insert` of what was computed, `touch` of the whole chain, and `replied` once the reply is written.
     """
 
     capacity: int
@@ -50,7 +50,7 @@ class CachePolicy(Protocol[Key, Value]):
         ...
 
     def insert(self, key: Key, value: Value) -> None:
-        """Add a block; `touch` then says where it belongs."""
+        """Add a block; `touch` then gives it its place in the order."""
         ...
 
     def remove(self, key: Key) -> None:

@@ -53,7 +53,7 @@ class Cluster:
     """Times that are to be held."""
     admission: By = "memory"
     """``memory``: prompts are read in the order of arrival, each once it has room; ``objectives``: likewise,
-    and as `Admission` says."""
+    by the rules of `Admission`."""
     failures: tuple[tuple[int, float], ...] = ()
     """(node, second): the node dies then, with its caches."""
 

@@ -1,4 +1,4 @@
-"""What a replay says in numbers: hits, times, bytes, objectives."""
+"""Results of a replay in numbers: hits, times, bytes, objectives."""
 
 from __future__ import annotations
 

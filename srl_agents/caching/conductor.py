@@ -90,7 +90,7 @@ class Conductor:
 
     A request waits while an instance has no memory for what it works on together, where blocks that prompts
     share count once; otherwise the instance would drop replies that it has begun. With objectives it also
-    waits as `Admission` says, by times that are learned from whole replies.
+    waits by the rules of `Admission`, with times that are learned from whole replies.
 
     Args:
         instances: how many there are.
@@ -145,7 +145,7 @@ class Conductor:
         without: Collection[int] = (),
         reply_blocks: int = 1,
     ) -> Placed:
-        """Choose an instance, which then has the request's blocks; `take` says when it may begin.
+        """Choose an instance, which then has the request's blocks; `take` returns those that may begin.
 
         Args:
             blocks: names of the prompt's blocks, each covering all before it.
@@ -170,7 +170,7 @@ class Conductor:
         """Those that begin now at an instance, lowest priority first: as many as it has places and memory,
         and as objectives allow.
 
-        One that needs more than there is begins alone.
+        A request that needs more memory than an instance has begins when nothing else runs there.
         """
         one, begun = self._instances[instance], []
         while one.waiting and one.running < self._places:
@@ -220,7 +220,7 @@ class Conductor:
             one.times.measured(seconds, steps=tokens, rows=rows, prompt_tokens=read)
 
     def end(self, placed: Placed, tokens: int = 0) -> None:
-        """A request is answered with so many tokens, or nobody waits for it any more."""
+        """Record that a request was answered with so many tokens, or that its caller gave up waiting."""
         one = self._instances[placed.instance]
         self._placement.end(placed.chosen)
         if placed.taken:

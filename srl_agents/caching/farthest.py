@@ -1,4 +1,4 @@
-"""The oracle: it knows the future, so no online policy can be expected to beat it."""
+"""The oracle: it reads future requests, so online policies are not expected to beat it."""
 
 from __future__ import annotations
 

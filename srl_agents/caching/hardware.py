@@ -110,7 +110,7 @@ def model_shape(name: str) -> ModelShape:
             tied=bool(config.get("tie_word_embeddings", False)),
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
-        raise ConfigError(f"{path}: is no decoder's config.json ({error!r}).") from error
+        raise ConfigError(f"{path}: not a decoder's config.json ({error!r}).") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +221,7 @@ def parse_tiers(texts: tuple[str, ...]) -> tuple[Tier, ...]:
     """``device=40GB``, ``host=512GB``, ``disk=4TB@6GB/s`` -> tiers, fastest first.
 
     Raises:
-        ConfigError: a name that is no tier, a name twice, or no size.
+        ConfigError: an unknown tier, a tier named twice, or a missing size.
     """
     tiers: dict[str, Tier] = {}
     for text in (part for item in texts for part in item.split(",")):

@@ -109,11 +109,11 @@ class Instance:
         return min(times)
 
     def _slowdown(self) -> float:
-        """Time of a step over what its prompt's part takes alone."""
+        """Time of the current step over the time that its prompt chunk would take without other work."""
         if self.reading is None:
             return 1.0
-        alone = self.device.step_seconds(self.shape, prefill_flops=self.reading.chunk_flops)
-        return self._step_s() / alone
+        chunk_s = self.device.step_seconds(self.shape, prefill_flops=self.reading.chunk_flops)
+        return self._step_s() / chunk_s
 
     def advance(self, until_s: float) -> None:
         """Let time pass; no event may lie before ``until_s``."""

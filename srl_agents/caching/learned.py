@@ -26,7 +26,7 @@ _REPLY_TOKENS, _PROMPT_BLOCKS, _COUNTS = (8, 32, 128), (2, 16, 64), 4
 """Bounds of lengths, and kinds of counts, that classes differ in."""
 _REPLIES, _PROMPTS = len(_REPLY_TOKENS) + 2, len(_PROMPT_BLOCKS) + 1
 _UNKNOWN = 0
-"""Of the reply's lengths: not told, or not yet."""
+"""Bucket of a reply whose length is unknown, or not known yet."""
 # classes: session over; first use (in a prompt whose start is known | the prompt's last block, by the reply's
 # length | by the lengths of reply and prompt); later uses by count and by the reply's length
 _OVER, _CONTINUES, _LAST = 0, 1, 2
@@ -39,7 +39,7 @@ _GROUPS = (
     *(_LAST + 1 + k // _PROMPTS for k in range(_REPLIES * _PROMPTS)),
     *(_LAST + 1 + _REPLIES + k // _REPLIES for k in range(_COUNTS * _REPLIES)),
 )
-"""Of the classes: last blocks are one, other first uses go by the reply alone, later ones by count alone."""
+"""Group of each class: last blocks are one, other first uses go by reply length, later uses by count."""
 _SLOWEST = 0.25
 """Time per access while nothing comes back; the share of accesses that do is added."""
 _SHARE_ACCESSES, _FIRST_SHARE = 16_384, 0.4
@@ -104,7 +104,7 @@ class LearnedReuse(BlockTree[Key, Value]):
         self._turn = 0 if ahead is None else 1 if ahead <= 1 else 2
 
     def replied(self, keys: Sequence[Key], tokens: int) -> None:
-        """What nobody has used since is of the class of the reply's length.
+        """Put blocks that no request has used since into the class of the reply's length.
 
         Of several replies to one prompt the last that ends counts.
         """
@@ -194,7 +194,7 @@ class LearnedReuse(BlockTree[Key, Value]):
             self._used_in[past.epoch % EPOCHS].append(block.key)
 
     def retire(self, block: Block[Key, Value]) -> None:
-        """What this session alone used is worth what blocks of ended sessions are."""
+        """Give blocks that only this session used the value of blocks of ended sessions."""
         past, over = self._pasts.get(block.key), _OVER * _TURNS
         if past is None or past.session is _SHARED or past.kind == over:
             return

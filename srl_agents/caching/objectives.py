@@ -14,7 +14,7 @@ from typing import NamedTuple
 from srl_envs.errors import ConfigError
 
 _LONGEST = 8.0
-"""Times to a first token that a request waits before nobody may overtake it."""
+"""Waiting time, in times to a first token, after which no other request may overtake."""
 _EVIDENCE = 8
 """Measurements before an estimate is used."""
 _FORGET = 0.99
@@ -35,7 +35,7 @@ class Objectives:
     """Between two tokens of a reply. A request waits while its reading and its reply would make those
     that are being written slower than that."""
     longest_wait_s: float | None = None
-    """After this nobody overtakes a request any more. Absent: 8 times ``first_token_s``."""
+    """After this wait no request overtakes another. Absent: 8 times ``first_token_s``."""
 
     def __post_init__(self) -> None:
         for name in ("first_token_s", "between_tokens_s", "longest_wait_s"):
@@ -44,7 +44,7 @@ class Objectives:
                 raise ConfigError(f"{name}={value}: use seconds above 0, or leave it out.")
         if self.longest_wait_s is not None and self.first_token_s is None:
             raise ConfigError(
-                f"longest_wait_s={self.longest_wait_s}: nobody is overtaken without first_token_s; "
+                f"longest_wait_s={self.longest_wait_s}: requests overtake only with first_token_s; "
                 "name it, or leave longest_wait_s out."
             )
 
@@ -55,7 +55,7 @@ class Objectives:
 
     @property
     def overtaken_s(self) -> float:
-        """Seconds of waiting from which on nobody overtakes a request."""
+        """Seconds of waiting after which no other request overtakes this one."""
         if self.first_token_s is None:
             return 0.0
         return self.longest_wait_s or _LONGEST * self.first_token_s
@@ -72,11 +72,11 @@ class Candidate(NamedTuple):
 
 
 class Admission:
-    """Says which of several waiting requests begins next, if one may.
+    """Chooses which of several waiting requests begins next, if any may.
 
     First come those that waited too long; then those that can still hold their time to a first token; then
-    the others. Within each the caller's order stands. Nobody overtakes one that waited too long, and one
-    always begins where nothing runs: so what runs ends, and each request begins at last.
+    the others. Within each group the caller's order stands. No request overtakes one that waited too
+    long, and one always begins where nothing runs: so what runs ends, and each request begins at last.
     """
 
     def __init__(self, objectives: Objectives) -> None:

@@ -48,7 +48,7 @@ class Placement:
     arXiv:1608.01350. The numbers: ``python -m benchmarks.caching.placements``.
 
     It asks no instance: it keeps, per instance, what that must have read. So a choice costs microseconds, and
-    is wrong only as far as an instance forgets otherwise. Compare arXiv:2407.00079 section 5, whose conductor
+    is wrong only where an instance evicts otherwise. Compare arXiv:2407.00079 section 5, whose conductor
     takes the instance that would answer first.
 
     Args:

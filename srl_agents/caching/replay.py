@@ -17,9 +17,9 @@ from srl_agents.caching.traces import Request, Trace
 from srl_envs.errors import ConfigError, nearest
 
 Known = Literal["nothing", "sessions", "ends"]
-"""What a policy is told: nothing, which session asks, or also that a session is over."""
+"""What a policy learns of sessions: nothing, which session asks, or also that a session is over."""
 Replies = Literal["never", "written", "at once"]
-"""When a policy is told how long a reply is: never, when it is written, or with its prompt. A cache learns it
+"""When a policy learns how long a reply is: never, when it is written, or with its prompt. A cache learns it
 when it is written; ``at once`` is a replay in which every request is over before the next one arrives."""
 TOKEN_S = 0.03
 """Seconds from token to token of a reply, where no hardware is described."""
@@ -60,9 +60,9 @@ class Replay:
 
 
 def knowledge_of(request: Request, known: Known) -> Knowledge:
-    """What a policy is told of a request when its prompt is read."""
-    told = request.session if known != "nothing" else None
-    return Knowledge(session=told, ends=known == "ends" and request.ends)
+    """The facts about a request that a policy receives when the prompt is read."""
+    session = request.session if known != "nothing" else None
+    return Knowledge(session=session, ends=known == "ends" and request.ends)
 
 
 def admit(policy: BlockPolicy, request: Request, knowledge: Knowledge = NOTHING_KNOWN) -> int:

@@ -1,4 +1,4 @@
-"""Which simulated instance reads a prompt: in turn, where least waits, or as `placement` says."""
+"""Choice of the simulated instance that reads a prompt: in turn, shortest wait, or by `placement`."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def with_sessions(trace: Trace) -> Trace:
 
     A request continues the session that used its deepest known block last, if its known prefix covers at
     least half of that session's request before; otherwise it begins a session (a shared system prompt
-    alone joins nothing). Sessions need the past alone; ``ends`` is read from the whole trace.
+    by itself joins nothing). Sessions depend only on the past; ``ends`` is read from the whole trace.
     """
     owner: dict[int, int] = {}
     length: dict[int, int] = {}

@@ -1,10 +1,10 @@
 """The learned policy as vLLM's eviction plug-in; importing this needs vLLM.
 
 In vLLM's ``kv_connector_extra_config``: ``{"spec_name": "TieringOffloadingSpec", "eviction_policy":
-"LearnedEviction", "cache_policy_module_path": "srl_agents.caching.vllm_policy"}``. A request may say what
-a game knows in its ``kv_transfer_params``: ``srl_session`` (text), ``srl_ends`` (true after its last
-turn), ``srl_turns_ahead``, and ``srl_prompt_tokens``, since only who knows where the prompt ends can see how
-long the reply was. Our engine says so where a recipe has this policy. Written against vLLM 0.32,
+"LearnedEviction", "cache_policy_module_path": "srl_agents.caching.vllm_policy"}``. A request may carry
+facts of its game in ``kv_transfer_params``: ``srl_session`` (text), ``srl_ends`` (true after its last
+turn), ``srl_turns_ahead``, and ``srl_prompt_tokens``, from which the policy computes the length of the
+reply. Our engine sends these fields where a recipe has this policy. Written against vLLM 0.32,
 ``vllm/v1/kv_offload/cpu/policies/base.py``.
 """
 
@@ -76,17 +76,17 @@ class LearnedEviction(CachePolicy):  # type: ignore[misc]  # vLLM is not install
         self._pinned.add(key)
 
 
-def _knowledge(told: dict[str, Any], last: int | None) -> Knowledge:
-    """What a request told, and the length of its reply: without what did not fill a chunk.
+def _knowledge(fields: dict[str, Any], last: int | None) -> Knowledge:
+    """Facts that a request carried, and its reply's length without tokens that did not fill a chunk.
 
     Args:
-        told: by whoever asked.
-        last: tokens up to the end of the last chunk; None where vLLM did not say.
+        fields: the request's ``kv_transfer_params``.
+        last: tokens up to the end of the last chunk; None where vLLM does not report it.
     """
-    prompt = told.get("srl_prompt_tokens")
+    prompt = fields.get("srl_prompt_tokens")
     return Knowledge(
-        session=told.get("srl_session"),
-        ends=bool(told.get("srl_ends", False)),
-        turns_ahead=told.get("srl_turns_ahead"),
+        session=fields.get("srl_session"),
+        ends=bool(fields.get("srl_ends", False)),
+        turns_ahead=fields.get("srl_turns_ahead"),
         reply_tokens=None if prompt is None or last is None else max(0, last - prompt),
     )

@@ -157,7 +157,7 @@ def newest_step(folder: Path) -> int:
 
 
 def set_aside(folder: Path, first: int) -> list[Path]:
-    """Let nobody go on from checkpoints of step `first` and later: they get other names and stay.
+    """Rename checkpoints of step `first` and later, so that no run resumes from them; their files stay.
 
     Returns:
         Where they are now.
@@ -271,7 +271,7 @@ def _by_score(folder: Path) -> list[Path]:
         try:
             score = json.loads((path / _MANIFEST).read_text()).get("score")
         except (OSError, ValueError, AttributeError):
-            continue  # `latest` tells of damage
+            continue  # `latest` reports damage
         if isinstance(score, int | float):
             scored.append((score, age, path))
     return [path for _, _, path in sorted(scored, reverse=True)]
@@ -282,7 +282,7 @@ def _folder_name(step: int) -> str:
 
 
 def seal_of(manifest: dict[str, Any]) -> str:
-    """Hash of a manifest, which says what everything else must be."""
+    """Hash of a manifest, which holds the hashes of all other files."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 

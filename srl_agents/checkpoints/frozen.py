@@ -24,7 +24,7 @@ def keep_frozen(work: Path, final: Path) -> None:
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Files of a folder from `keep_frozen` that are no longer what they were; none without hashes."""
+    """Files of a folder from `keep_frozen` that have changed since; empty without hashes."""
     path = folder / HASHES
     if not path.is_file():
         return []

@@ -54,7 +54,7 @@ def _run(folder: Path, as_json: bool) -> int:
     if "agents" in recipe:
         raise ConfigError(
             f"{folder} is a run of agents that play and do not learn, which has no metrics. "
-            f"`srl league status {folder}` says where it stands."
+            f"`srl league status {folder}` shows its ratings."
         )
     found = diagnose(folder, recipe)
     if as_json:
@@ -76,7 +76,13 @@ def _machine(as_json: bool) -> int:
         checks.append(check)
         if not as_json:
             fix = f"\n      What helps: {check.fix}." if check.fix else ""
-            print(f"{'ok ' if check.good else 'BAD'} {check.name}: {check.told}{fix}", flush=True)
+            print(
+                f"{'ok ' if check.good else 'BAD'} {check.name}: {check.message}{fix}", flush=True
+            )
     if as_json:
-        print(plain_json([asdict(check) for check in checks], indent=1))
+        found = [
+            {"name": one.name, "good": one.good, "told": one.message, "fix": one.fix}
+            for one in checks
+        ]
+        print(plain_json(found, indent=1))
     return 0 if all(check.good for check in checks) else 1

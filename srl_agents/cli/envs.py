@@ -26,7 +26,7 @@ Examples:
 
 SHELL_OPTIONS = {
     "split": "train or eval: no instance is in both where the game is held out (train)",
-    "invalid": "a reply that is no move: retry, forfeit or random_legal (retry)",
+    "invalid": "a reply without a legal move: retry, forfeit or random_legal (retry)",
     "max_retries": "extra tries per turn, each costs 0.05 (2)",
     "forfeit_after": "default moves taken for a seat before it forfeits (3)",
 }

@@ -29,8 +29,8 @@ DESCRIPTION = """Measure agents on public collections and on games, through Insp
 
 An agent is a model, a model with an adapter, or an endpoint: smollm2-135m, tiny+runs/a/adapters/alice,
 openai:MODEL@URL. Tasks are collections (gsm8k, math, humaneval, mbpp: JSONL files under --data) and ids of
-environments, played against --opponents. All agents see the same samples; the table tells what each adapter
-gains over its own model, and everybody else over the first, sample by sample, with 95 % intervals.
+environments, played against --opponents. All agents see the same samples. The table compares each
+adapter with its own model, and every other agent with the first, sample by sample, with 95 % intervals.
 
 Inspect runs in its own Python: --python, SRL_INSPECT_PYTHON, or this one if it has inspect_ai.
 
@@ -150,7 +150,7 @@ def of_run(folder: Path) -> list[str]:
     """What the learners of a run began as, each base behind its prompt, with their last adapters after it.
 
     Raises:
-        ConfigError: it is no run of learners, or it has no adapters yet.
+        ConfigError: the folder is not a run of learners, or it has no adapters yet.
     """
     from srl_agents.agents.grammar import ModelName
 
@@ -313,7 +313,7 @@ def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPol
     for agent, found in seated.items():
         if not isinstance(found.policy, ModelPolicy):
             raise ConfigError(
-                f"agent {agent!r} is a bot, which reads one game alone; `srl play` seats it."
+                f"agent {agent!r} is a bot, which reads only one game; `srl play` seats it."
             )
         policies[agent] = found.policy
     return policies

@@ -73,10 +73,10 @@ class Human:
 
 
 def require_terminal() -> None:
-    """Refuse a person whom nobody could ask.
+    """Refuse the human player where the command has no terminal.
 
     Raises:
-        ConfigError: standard input is closed, or a device that is no terminal, such as /dev/null.
+        ConfigError: standard input is closed, or is a device but not a terminal, such as /dev/null.
     """
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
@@ -86,6 +86,6 @@ def require_terminal() -> None:
         usable = sys.stdin.isatty() or not stat.S_ISCHR(mode)
     if not usable:
         raise ConfigError(
-            f"agent {HUMAN!r}: there is no terminal to ask at. Give the command in one, or pipe replies "
+            f"agent {HUMAN!r}: the command has no terminal. Give the command in one, or pipe replies "
             "into it, one per line."
         )

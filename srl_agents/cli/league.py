@@ -11,7 +11,7 @@ SUBCOMMANDS = {
     "status": "who is how strong, and did the learners get better",
     "rebuild": "make a damaged store anew from what is left of the run",
     "resume": "continue an interrupted run",
-    "exploit": "train somebody against one frozen version, and say what it takes from it",
+    "exploit": "train an exploiter against one frozen version, and report its score",
     "crossplay": "let the learners of several runs play each other",
     "export": "write a store as Parquet files",
 }

@@ -55,19 +55,21 @@ def crossplay(argv: list[str]) -> int:
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"--plot {options.plot}: expected a file that ends in .svg.")
     if options.plot is not None and not options.plot.parent.is_dir():
-        raise ConfigError(f"--plot {options.plot}: there is no folder {options.plot.parent}.")
+        raise ConfigError(f"--plot {options.plot}: folder {options.plot.parent} does not exist.")
     if len(options.runs) < 2:
-        raise ConfigError(f"{len(options.runs)} run: name two or more, or nobody meets strangers.")
+        raise ConfigError(
+            f"{len(options.runs)} run: name two or more; only learners of different runs are paired."
+        )
     from srl_agents.training.crossplay import cross_play, players_of
 
     recipe, players = players_of(options.runs)
 
-    def told(done: int, count: int) -> None:
+    def show_progress(done: int, count: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{done} of {count} matches", end="", file=sys.stderr)
 
     try:
-        found = cross_play(recipe, players, options.seeds, told)
+        found = cross_play(recipe, players, options.seeds, show_progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             "interrupted. Nothing is kept; the same command begins again."

@@ -42,7 +42,7 @@ def rebuild(argv: list[str]) -> int:
     )
     folder = options.run
     if not (folder / RECIPE).is_file():
-        raise ConfigError(f"{folder} holds no {RECIPE}: it is no folder of a run.")
+        raise ConfigError(f"{folder} holds no {RECIPE}: it is not a run's folder.")
 
     from srl_agents.training import rebuilding
 

@@ -88,7 +88,7 @@ def resume(argv: list[str]) -> int:
     )
     path = options.run / RECIPE
     if not path.is_file():
-        raise ConfigError(f"{options.run} holds no {RECIPE}: it is no folder of a run.")
+        raise ConfigError(f"{options.run} holds no {RECIPE}: it is not a run's folder.")
     recipe = read_recipe(path)
     if isinstance(recipe, PopulationRecipe):
         return play(recipe, options.run)
@@ -102,8 +102,8 @@ def play(recipe: PopulationRecipe, folder: Path) -> int:
     """Exit code: 0 all matches are in.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says how to go on.
-        SRLError: likewise of what else ended it.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended the run; its text gives the command that continues it.
+        SRLError: a fault ended the run; its text gives that command, too.
     """
     from srl_agents.cli.league_view import PopulationView
     from srl_agents.interrupts import naming, second_ends_at_once
@@ -113,7 +113,7 @@ def play(recipe: PopulationRecipe, folder: Path) -> int:
         league = PopulationRun(recipe, folder)
         try:
             with PopulationView(league) as view:
-                league.run(view.told)
+                league.run(view.show_batch)
         except KeyboardInterrupt:
             ending.enter_context(second_ends_at_once())
             raise KeyboardInterrupt(

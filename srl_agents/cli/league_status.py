@@ -82,7 +82,7 @@ def status(argv: list[str]) -> int:
 
 def _require(statuses: list[Status], path: Path) -> None:
     if not statuses:
-        raise ConfigError(f"{path} holds no evaluation matches yet; ratings come from those alone.")
+        raise ConfigError(f"{path} holds no evaluation matches yet; ratings come only from those.")
 
 
 def _look(path: Path, options: StatusOptions) -> RenderableType:

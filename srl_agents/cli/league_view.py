@@ -22,7 +22,7 @@ _LINES = 10
 
 
 class PopulationView:
-    """Shows a run; one line for every tenth of it where there is no terminal.
+    """Shows a run; without a terminal, prints one line for every tenth of it.
 
     Args:
         league: what is shown.
@@ -65,8 +65,8 @@ class PopulationView:
             self._screen.update(self._render())
             self._screen.stop()
 
-    def told(self, league: PopulationRun) -> None:
-        """A batch was stored."""
+    def show_batch(self, league: PopulationRun) -> None:
+        """Show that a batch was stored."""
         self._progress.update(self._task, completed=league.done)
         if self._live and time.monotonic() >= self._next:
             self._screen.update(self._render())

@@ -34,7 +34,7 @@ class Check:
 
     name: str
     good: bool
-    told: str
+    message: str
     fix: str = ""
     """What helps; empty where nothing has to."""
 
@@ -59,27 +59,29 @@ def _version(package: str) -> str:
 
 
 def _packages() -> Iterator[Check]:
-    yield Check(name="srl", good=True, told=f"{__version__} on Python {platform.python_version()}")
+    yield Check(
+        name="srl", good=True, message=f"{__version__} on Python {platform.python_version()}"
+    )
     found = {name: _version(name) for name in _PACKAGES}
-    told = ", ".join(f"{name} {version or 'absent'}" for name, version in found.items())
+    versions = ", ".join(f"{name} {version or 'absent'}" for name, version in found.items())
     missing = not found["torch"]
     fix = f"to train, {install_command('train')}" if missing else ""
-    yield Check(name="packages", good=not missing, told=told, fix=fix)
+    yield Check(name="packages", good=not missing, message=versions, fix=fix)
 
 
 def _disk() -> Check:
     free = shutil.disk_usage(".").free / _GIB
     fix = "" if free >= _LEAST_GIB else "free space, or work in another folder"
-    return Check(name="disk", good=not fix, told=f"{free:.1f} GiB are free here", fix=fix)
+    return Check(name="disk", good=not fix, message=f"{free:.1f} GiB are free here", fix=fix)
 
 
 def _shared_memory() -> Check:
     folder = Path("/dev/shm")
     if not folder.is_dir():
-        return Check(name="shared memory", good=True, told="this system has no /dev/shm")
+        return Check(name="shared memory", good=True, message="this system has no /dev/shm")
     size = shutil.disk_usage(folder).total / _GIB
     fix = "" if size > _LEAST_SHARED_GIB else "start the container with a larger --shm-size"
-    return Check(name="shared memory", good=not fix, told=f"{size:.2f} GiB", fix=fix)
+    return Check(name="shared memory", good=not fix, message=f"{size:.2f} GiB", fix=fix)
 
 
 def _sandbox() -> Check:
@@ -90,11 +92,11 @@ def _sandbox() -> Check:
             lacks = [f"no {name}: {why}" for name, why in executor.missing.items()]
             if os.getuid() != 0 and "own user per run" not in executor.layers:
                 lacks.append("no user id per run: only root can give one")
-            told = "; ".join([", ".join(executor.layers), *lacks])
-            return Check(name="sandbox", good=True, told=told)
+            message = "; ".join([", ".join(executor.layers), *lacks])
+            return Check(name="sandbox", good=True, message=message)
     except SRLError as error:
         fix = "see docs/design/sandbox.md; only games without programs can be played"
-        return Check(name="sandbox", good=False, told=str(error), fix=fix)
+        return Check(name="sandbox", good=False, message=str(error), fix=fix)
 
 
 def _memory() -> Check:
@@ -103,9 +105,9 @@ def _memory() -> Check:
     from srl_agents.models.device_memory import memory_of
 
     memory = memory_of(torch.device("cpu"))
-    told = f"{memory.free / _GIB:.1f} of {memory.total / _GIB:.1f} GiB are free"
+    message = f"{memory.free / _GIB:.1f} of {memory.total / _GIB:.1f} GiB are free"
     fix = "" if memory.free / _GIB >= _LEAST_GIB else "end other programs"
-    return Check(name="host memory", good=not fix, told=told, fix=fix)
+    return Check(name="host memory", good=not fix, message=message, fix=fix)
 
 
 def _gpu() -> Check:
@@ -113,29 +115,28 @@ def _gpu() -> Check:
 
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
-        told = (
+        message = (
             f"{torch.cuda.get_device_name()}, {free / _GIB:.1f} of {total / _GIB:.1f} GiB are free, "
             f"CUDA {torch.version.cuda}, driver {_driver() or 'unknown'}"
         )
-        return Check(name="GPU", good=True, told=told)
+        return Check(name="GPU", good=True, message=message)
     if not Path("/dev/nvidia0").exists():
-        return Check(name="GPU", good=True, told="none; models run on the CPU")
+        return Check(name="GPU", good=True, message="none; models run on the CPU")
     return Check(
         name="GPU",
         good=False,
-        told=f"there is one with driver {_driver() or 'unknown'}, and torch {torch.__version__} cannot use "
-        "it",
+        message=f"driver {_driver() or 'unknown'} is loaded; torch {torch.__version__} cannot use the GPU",
         fix="install a build of torch for CUDA, and a driver that is new enough for it",
     )
 
 
 def _driver() -> str:
-    """Version of NVIDIA's kernel module; empty where it does not say."""
+    """Version of NVIDIA's kernel module; empty if it reports none."""
     try:
-        told = Path("/proc/driver/nvidia/version").read_text(encoding="ascii")
+        printed = Path("/proc/driver/nvidia/version").read_text(encoding="ascii")
     except OSError:
         return ""
-    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\S+)", told)
+    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\S+)", printed)
     return found[1] if found else ""
 
 
@@ -151,13 +152,13 @@ def _engines() -> Iterator[Check]:
     if os.environ.get(PYTHON):
         yield _one_token("vllm", VLLMSettings(max_versions=1, restarts=0, **little))
     else:
-        told = f"not tried: {PYTHON} names no interpreter with vLLM"
-        yield Check(name="engine vllm", good=True, told=told)
+        message = f"not tried: {PYTHON} names no interpreter with vLLM"
+        yield Check(name="engine vllm", good=True, message=message)
     if _version("vllm"):
         yield _one_token("vllm_process", VLLMProcessSettings(max_versions=1, **little))
     else:
-        told = "not tried: vllm is not installed beside SRL"
-        yield Check(name="engine vllm_process", good=True, told=told)
+        message = "not tried: vllm is not installed beside SRL"
+        yield Check(name="engine vllm_process", good=True, message=message)
 
 
 def _one_token(kind: str, settings: EngineSettings) -> Check:
@@ -194,6 +195,6 @@ def _one_token(kind: str, settings: EngineSettings) -> Check:
             tokens = asyncio.run(write(engine_in(Path(folder))))
     except SRLError as error:
         fix = "mend that, or train with another engine.kind"
-        return Check(name=name, good=False, told=str(error), fix=fix)
+        return Check(name=name, good=False, message=str(error), fix=fix)
     took = f"{time.monotonic() - begun:.1f} s with its start"
-    return Check(name=name, good=tokens == 1, told=f"wrote {tokens} token in {took}")
+    return Check(name=name, good=tokens == 1, message=f"wrote {tokens} token in {took}")

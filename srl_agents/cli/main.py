@@ -45,8 +45,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt as stop:
         own_line = "\n" * sys.stderr.isatty()  # behind the terminal's ^C
-        told = str(stop) or "interrupted."
-        print(f"{own_line}srl {' '.join(argv[:1])}: {told}", file=sys.stderr)
+        message = str(stop) or "interrupted."
+        print(f"{own_line}srl {' '.join(argv[:1])}: {message}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except BrokenPipeError:
         # what is still buffered would raise again when Python exits

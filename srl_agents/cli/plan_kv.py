@@ -29,8 +29,8 @@ DESCRIPTION = """Replay a trace of requests on described nodes, caches and links
 
 A trace has one JSON object per line (.jsonl or .jsonl.gz): timestamp (ms), input_length, output_length
 (tokens) and hash_ids (one per block of the prompt), as Mooncake publishes them. Without --tiers and
---capacity-tokens the cache has no limit. The hit rate of the oracle, which knows the future, stands
-beside that of the policy. Times come from rooflines: use them to compare, not to promise.
+--capacity-tokens the cache has no limit. The hit rate of the oracle, which reads future requests, stands
+beside that of the policy. Times come from rooflines: use them to compare, not as forecasts.
 
 Examples:
   srl plan kv --trace requests.jsonl.gz
@@ -64,8 +64,8 @@ class KVOptions:
     patience: float = PATIENCE
     """Of affinity, which is the conductor's rule: 0 spreads the work; more follows prefixes further."""
     known: Known = "nothing"
-    """What the policy is told: nothing, sessions, or also when they end. Traces without sessions have them
-    derived from their prefixes."""
+    """What the policy learns of sessions: nothing, sessions, or also when they end. Traces without sessions
+    have them derived from their prefixes."""
     link: str = "none"
     """Between nodes: rdma, tcp, none, or a rate such as 12GB/s."""
     model: str = "7b"

@@ -17,9 +17,8 @@ from srl_envs.errors import ConfigError, nearest
 
 DESCRIPTION = f"""Size RLHF of a large model on many cards, for each placement of its four roles.
 
-Every role has the model's size; rows have 4,096 tokens. The runs themselves need a cluster's own
-software: this
-says what would fit. Models: {", ".join(shipped())}.
+Every role has the model's size; rows have 4,096 tokens. The command prints what would fit; the runs
+themselves need a cluster's own software. Models: {", ".join(shipped())}.
 
 Examples:
   srl plan parallel

@@ -14,7 +14,7 @@ from srl_agents.memory.planner import Plan, plan
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-DESCRIPTION = f"""Say what a recipe needs in memory and time on a device, from its model's config.json alone.
+DESCRIPTION = f"""Compute a recipe's memory and time on a device, only from its model's config.json.
 
 Exit code: 0 it fits, 1 it does not (the cheapest change is printed), 2 something in the command is wrong.
 Devices: {", ".join(DEVICES)}, cpu (this machine), or a size such as 48GB.
@@ -169,4 +169,4 @@ def show(made: Plan) -> None:
     if made.advice:
         print(f"It fits with: {', then '.join(made.advice)}.")
     elif not made.fits:
-        print("No change that the planner knows makes it fit.")
+        print("The planner found no change that makes it fit.")

@@ -121,7 +121,9 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
         table = Table(spec, len(env.possible_agents), options, view)
         closing.callback(table.close)
         if options.save is not None and not options.save.parent.is_dir():
-            raise ConfigError(f"--save {options.save}: there is no folder {options.save.parent}.")
+            raise ConfigError(
+                f"--save {options.save}: folder {options.save.parent} does not exist."
+            )
         turns = range(table.seats if options.mirror else 1)
         games = [(options.seed + n, turn) for n in range(options.episodes) for turn in turns]
         for number, (seed, turn) in enumerate(games, 1):
@@ -141,7 +143,7 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
 def recorded_game(
     env_id: str, agents: tuple[str, ...], *, seed: int, max_new_tokens: int | None
 ) -> Transcript:
-    """One game between agents that are no people, played unseen.
+    """One game between agents other than people, played without a display.
 
     Raises:
         SRLError: the user has something to fix.

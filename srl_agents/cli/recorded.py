@@ -56,7 +56,7 @@ class RecordedEpisode:
 
     transcript: Transcript
     names: tuple[str, ...]
-    """Per seat; empty where nobody said who played."""
+    """Agents per seat; empty where the file does not name them."""
     steps: tuple[RecordedStep, ...]
     last_board: str | None
     """What a spectator sees at the end."""

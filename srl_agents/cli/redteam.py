@@ -233,7 +233,7 @@ def replay(folder: Path, *, as_json: bool) -> int:
     """Check saved cases again; 1 where one of them still shows its fault.
 
     Raises:
-        ConfigError: there are no cases, or a file is none.
+        ConfigError: the folder has no cases, or a file does not hold a case.
     """
     from srl_envs.redteam.attack import check_case
 
@@ -245,7 +245,7 @@ def replay(folder: Path, *, as_json: bool) -> int:
         try:
             case = load_case(path).case
         except (OSError, ValueError, TypeError) as error:
-            raise ConfigError(f"{path} is no case: {error}") from None
+            raise ConfigError(f"{path} does not hold a case: {error}") from None
         found = check_case(case)
         rows.append({"case": path.name, "present": found is not None})
         if not as_json:

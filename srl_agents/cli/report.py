@@ -16,7 +16,7 @@ from srl_envs.errors import ConfigError, file_fault
 DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
 
 Reward, KL, entropy, value, credit, coordination, speed and memory per learner and seat, and the
-league's ratings at the end. Several runs are overlaid: runs whose recipes differ in their seed alone
+league's ratings at the end. Several runs are overlaid: runs whose recipes differ only in their seed
 share a colour and get their mean. A run that still goes on is drawn as far as it is.
 
 Examples:

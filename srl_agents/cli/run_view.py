@@ -23,7 +23,7 @@ _QUIET_S = 120.0
 
 
 def watch_run(folder: Path, *, every_s: float, once: bool, as_json: bool) -> None:
-    """Show a run, until it is interrupted; once where there is no terminal.
+    """Show a run until the user interrupts; without a terminal, show it once.
 
     Args:
         folder: of the run.
@@ -89,9 +89,9 @@ def shown(state: RunState) -> RenderableType:
         ("faults", state.faults),
     ]
     table = Table.grid(padding=(0, 2))
-    for name, told in lines:
-        if told:
-            table.add_row(name, ", ".join(told))
+    for name, values in lines:
+        if values:
+            table.add_row(name, ", ".join(values))
     parts.append(table)
     return Group(*parts)
 
@@ -99,8 +99,8 @@ def shown(state: RunState) -> RenderableType:
 def _alive(state: RunState) -> RenderableType:
     if not state.processes:
         over = state.done >= state.whole
-        told = "Nobody works on it." if over else "Nobody works on it on this machine."
-        return Text(told, style="" if over else "yellow")
+        message = "The run is over." if over else "No process works on the run on this machine."
+        return Text(message, style="" if over else "yellow")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("alive", "process", "cores", "MiB"):
         table.add_column(column, justify="left" if column == "alive" else "right")

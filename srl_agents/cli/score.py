@@ -85,7 +85,7 @@ def read_replies(
     except OSError as error:
         raise ConfigError(f"cannot read {file_fault(error, path)}.") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no UTF-8 text: {error}.") from None
+        raise ConfigError(f"{path} is not UTF-8 text: {error}.") from None
     replies, rows, faults = [], [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Serve a model with vLLM, ready for training and for seats.
 
 vLLM needs an environment of its own. Name its interpreter with --python or SRL_VLLM_PYTHON;
-docs/guides/serve.md says how to make one. The server ends with this command.
+docs/guides/serve.md shows how to make one. The server ends with this command.
 
 Examples:
   srl serve smollm2-135m --python .venv-vllm/bin/python
@@ -45,11 +45,11 @@ class ServeOptions:
     python: str = ""
     """Interpreter with vLLM; SRL_VLLM_PYTHON if absent."""
     host: str = "127.0.0.1"
-    """Address that it listens on. Whoever reaches it can load adapters."""
+    """Address that it listens on. Any client that reaches it can load adapters."""
     port: int = 8000
     """0 takes a free one."""
     lora_rank: int = 8
-    """Largest rank of an adapter; 0 serves the base alone."""
+    """Largest rank of an adapter; 0 serves the base without adapters."""
     max_versions: int = 8
     """Adapters that are loaded at once."""
     max_running: int = 64
@@ -92,7 +92,7 @@ def serve(options: ServeOptions) -> int:
     from srl_agents.models import catalog
 
     if not options.log.parent.is_dir():
-        raise ConfigError(f"--log {options.log}: {options.log.parent} is no folder.")
+        raise ConfigError(f"--log {options.log}: {options.log.parent} is not a folder.")
     asked = VLLMServerSettings(
         model=options.model,
         python=options.python,
@@ -110,7 +110,7 @@ def serve(options: ServeOptions) -> int:
         memory_share=options.memory_share,
         compiled=not options.no_compiled,
     )
-    # where no interpreter is named this ends here, before a model is fetched for nobody
+    # a missing interpreter ends the command here, before a model is fetched
     settings = replace(asked, python=asked.interpreter, model=str(catalog.resolve(options.model)))
     server = VLLMServer(settings, options.log, lambda line: print(line, file=sys.stderr))
     print(

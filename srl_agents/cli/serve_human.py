@@ -27,7 +27,7 @@ class ServeHumanOptions:
     """Where you are reached."""
 
     host: str = "127.0.0.1"
-    """Address that it listens on. Whoever reaches it can answer for you."""
+    """Address that it listens on. Any client that reaches it can answer for you."""
     port: int = 8009
     """0 takes a free one."""
 

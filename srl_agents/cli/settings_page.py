@@ -1,6 +1,6 @@
 """`python -m srl_agents.cli.settings_page`: the reference of all settings, written from the source.
 
-A setting is a field of a frozen dataclass with a text under it. The page is made from the files alone:
+A setting is a field of a frozen dataclass with a text under it. The page is made by parsing source files:
 nothing is imported, so packages above this one are in it too.
 """
 
@@ -37,7 +37,7 @@ _CHAPTERS = (
 )
 _REST = "Others"
 _TAGS = ("kind", "algorithm")
-"""Names of the key of a section that says which class the section is."""
+"""Names of the key that gives a section's class."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ class Setting:
 
     name: str
     kind: str
-    """Its type, as the source has it, without what is for the command line alone."""
+    """Its type, as the source has it, without annotations for the command line."""
     default: str
     """As the source has it; empty where there is none."""
     text: str
@@ -135,9 +135,9 @@ def _under(body: Sequence[ast.stmt], number: int) -> str:
 
 
 def _tag(field: ast.AnnAssign) -> str:
-    """What stands for the text of a field that tells classes apart; empty if it is none."""
-    told = isinstance(field.value, ast.Constant) and isinstance(field.value.value, str)
-    return "Selects these settings." if told and ast.unparse(field.target) in _TAGS else ""
+    """Text for a field that selects a section's class; empty for other fields."""
+    constant = isinstance(field.value, ast.Constant) and isinstance(field.value.value, str)
+    return "Selects these settings." if constant and ast.unparse(field.target) in _TAGS else ""
 
 
 def _one_line(text: str) -> str:
@@ -211,7 +211,7 @@ def _cell(text: str) -> str:
 def main() -> int:
     """Write the page; exit code 1 where a setting has no text, 2 outside a checkout."""
     if not PAGE.parents[1].is_dir():
-        print(f"{PAGE.parents[1]}: there is no such folder. Run it in a checkout.", file=sys.stderr)
+        print(f"{PAGE.parents[1]}: folder not found. Run this in a checkout.", file=sys.stderr)
         return 2
     found = groups()
     silent = [f"{g.path}: {g.name}.{s.name}" for g in found for s in g.settings if not s.text]

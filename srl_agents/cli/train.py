@@ -51,7 +51,7 @@ class TrainOptions:
     data: Path | None = None
     """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
     force: bool = False
-    """Begin although the plan says that memory is too small."""
+    """Begin although the plan finds too little memory."""
     dry_run: bool = False
     """Take one update on the model's architecture cut to two layers with random weights, and keep nothing."""
     more: int | None = None
@@ -61,7 +61,7 @@ class TrainOptions:
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """Train and play on a Ray cluster: auto, local, or HOST:PORT of its head."""
     allow_nothing_learned: bool = False
-    """End a run in which nobody took a step with exit code 0, and export it."""
+    """End a run without any optimizer step with exit code 0, and export it."""
 
 
 def main(argv: list[str]) -> int:
@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
 
 
 def train(options: TrainOptions) -> int:
-    """Exit code: 0 trained (or there was nothing left to do), 1 nobody took a step, 3 a fault stopped it."""
+    """Exit code: 0 trained (or nothing left to do), 1 no learner took a step, 3 a fault stopped the run."""
     from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
 
     if options.dry_run:
@@ -99,8 +99,8 @@ def train(options: TrainOptions) -> int:
         return 0
     why = "".join(f" {name}: {reason}." for name, reason in sorted(outcome.reasons.items()))
     print(
-        f"srl train: nothing was learned: nobody took a step in {run.recipe.updates} updates.{why} "
-        f"Nothing was exported. `srl doctor {run.folder}` says what to change; --allow-nothing-learned "
+        f"srl train: nothing was learned: no learner took a step in {run.recipe.updates} updates.{why} "
+        f"Nothing was exported. `srl doctor {run.folder}` shows what to change; --allow-nothing-learned "
         "ends such a run with 0.",
         file=sys.stderr,
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LONGEST_SHOWN = 4000
 """Characters of one text that are shown; the rest is counted."""
 LONGEST_MOVE = 60
-"""Characters of a move where it is told in one line."""
+"""Characters of a move that is shown in one line."""
 _GAP_LINES = 2
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _SLOW_S = 0.5
@@ -147,7 +147,7 @@ class TranscriptView:
             shown = ", ".join(legal[:30]) + (" ..." if len(legal) > 30 else "")
             self._print(f"legal: {shown}", "dim")
         elif self._names[seat] == HUMAN:
-            self._print("`help` says how to type a move or a program.", "dim")
+            self._print("`help` explains how to type a move or a program.", "dim")
 
     def reply(self, seat: int, reply: str, spent_s: float) -> None:
         """What ``seat`` answered."""

@@ -62,7 +62,7 @@ class WatchOptions:
     agents: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
     ] = ()
-    """Who plays, one per seat; nobody where there is a file."""
+    """Who plays, one per seat; none where a file is given."""
     seed: int = 0
     """Of the episode that agents play."""
     max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -90,7 +90,7 @@ def main(argv: list[str]) -> int:
         return _run(options)
     if options.json or options.metrics_port is not None:
         raise ConfigError(
-            f"--json, --metrics-port show a run, and {options.file} is no folder of one."
+            f"--json, --metrics-port show a run, and {options.file} is not a run's folder."
         )
     episode = _episode(options)
     if options.html is not None:
@@ -110,7 +110,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: WatchOptions) -> int:
-    """A run's roles, until somebody interrupts."""
+    """A run's roles, until the user interrupts."""
     from srl_agents.cli.run_view import serve_run, watch_run
 
     if options.html is not None or options.names or options.full:
@@ -209,11 +209,11 @@ def _blocks(episode: RecordedEpisode, step: RecordedStep, *, full: bool) -> Iter
             folded = printable(turn.thoughts) if full else move_text(turn.thoughts)
             yield Block(f"{who} thinks, which the game does not read", folded, turn.seat)
         yield Block(f"{who} replies", printable(turn.reply or "") or "(nothing)", turn.seat)
-    paid = [line for turn in step.turns if (line := told(episode, turn))]
+    paid = [line for turn in step.turns if (line := turn_line(episode, turn))]
     yield Block("what came of it", "\n".join(paid))
 
 
-def told(episode: RecordedEpisode, turn: Turn) -> str:
+def turn_line(episode: RecordedEpisode, turn: Turn) -> str:
     """What a step brought one seat, in a line; empty for one that waited and got nothing."""
     word = "" if turn.reply is None else verdict(turn.invalid, turn.played)
     parts = ", ".join(f"{name} {value:+.3g}" for name, value in turn.components.items() if value)

@@ -1,4 +1,4 @@
-"""Asynchronous learners: whoever is ready writes to one set of shared weights and continues from it."""
+"""Asynchronous learners: each ready learner writes to one set of shared weights and continues from it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AsynchronousSettings(CoordinationSettings):
     """The weight is mixing * (1 + staleness)^-power."""
     merge: Merging = "product"
     """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
-    of whole weights every entry; or, LoRA alone, average A and B apart."""
+    of whole weights every entry; or, only for LoRA, average A and B apart."""
     moments: Moments = "reset"
     """The optimizer's moments after a merge."""
 
@@ -62,7 +62,7 @@ class AsynchronousSettings(CoordinationSettings):
 
 
 class Asynchronous(Coordinator):
-    """Merges whoever has trained on enough rows, in training order.
+    """Merges every learner that has trained on enough rows, in training order.
 
     Args:
         settings: of the merges.

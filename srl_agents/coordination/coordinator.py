@@ -17,7 +17,7 @@ class Coordinator:
     """
 
     def teaching(self, learner: str, learners: Sequence[str]) -> Teaching | None:
-        """Who teaches a learner in this update, if anybody does.
+        """The teacher of a learner in this update, if it has one.
 
         Args:
             learner: who may be taught.

@@ -36,7 +36,7 @@ class FederatedSettings(CoordinationSettings):
     """Only by performance: weights are softmax(performance / temperature); in reward units."""
     merge: Merging = "product"
     """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
-    of whole weights every entry; or, LoRA alone, average A and B apart."""
+    of whole weights every entry; or, only for LoRA, average A and B apart."""
     moments: Moments = "reset"
     """The optimizer's moments after a merge."""
     performance_decay: float = 0.8

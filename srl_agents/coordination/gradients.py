@@ -24,7 +24,7 @@ def agreeing_entries(gradients: Sequence[Tensors], share: float) -> Tensors:
     """Which entries enough learners would move in one direction.
 
     An entry is True where |sum over j of sign(g_j)| >= share * N and is not 0. With share 1 all signs
-    must be equal; with N = 3 and share 1/3, two against one suffice, and a zero counts for nobody.
+    must be equal; with N = 3 and share 1/3, two against one suffice, and a zero counts for neither sign.
 
     Source: the AND-mask, arXiv:2009.00329 section 3.
     """

@@ -2,7 +2,7 @@
 
 Of whole weights the average is that of their entries. An adapter adds scaling * B @ A to a layer: B is
 (out, r), A is (r, in). Sum w_j B_j A_j is the average of what the adapters do; (sum w_j B_j)(sum w_j A_j)
-also holds every B_i A_j, which nobody trained.
+also holds every B_i A_j, which were never trained together.
 Source: the difference, arXiv:2410.09432 section 3.
 """
 
@@ -42,7 +42,7 @@ def merge_entries(adapters: Sequence[Tensors], weights: Sequence[float]) -> Tens
         weights: one per adapter, 0 or more, sum 1.
 
     Raises:
-        ConfigError: weights that are no shares.
+        ConfigError: weights that are not shares.
     """
     shares = _shares(adapters, weights)
     return {
@@ -73,7 +73,7 @@ def merge_products(
         New tensors; scaling is the same as before.
 
     Raises:
-        ConfigError: weights that are no shares.
+        ConfigError: weights that are not shares.
     """
     shares = _shares(adapters, weights)
     merged = {}

@@ -1,4 +1,4 @@
-"""One run in several processes: each holds every learner, does a share of the work, and tells the rest.
+"""One run in several processes: each holds every learner, does a share of the work, and sends its results.
 
 Every process plays a part of the matches and computes the gradients of some learners, or of a share of
 every learner's rows where learners do not come out even. What they found goes round, and all then take the
@@ -41,8 +41,8 @@ class Processes:
     Args:
         rank: which one this is, from 0.
         size: how many there are.
-        group: connects them; None for a process alone.
-        store: of their addresses; likewise.
+        group: connects the processes; None for a single process.
+        store: of their addresses; None for a single process.
     """
 
     def __init__(
@@ -58,24 +58,24 @@ class Processes:
 
     @classmethod
     def join(cls, device: str) -> Processes:
-        """The processes that ``torchrun`` started with this one, or this one alone.
+        """The processes that ``torchrun`` started with this one, or only this process.
 
-        Afterwards the environment no longer says that torchrun started it.
+        Afterwards the environment has torchrun's variables no more.
 
         Args:
             device: that models will be on. With ``auto`` and ``cuda`` each process of a machine takes
                 a GPU of its own, as long as there are enough.
 
         Raises:
-            ConfigError: the environment says that there are several, and not which one this is.
+            ConfigError: the environment gives a number of processes, but not the rank of this one.
         """
-        if (size_told := os.environ.get("WORLD_SIZE", "1")) == "1":
+        if (world_size := os.environ.get("WORLD_SIZE", "1")) == "1":
             _forget()
             return cls()
         if missing := [name for name in _NEEDED if not os.environ.get(name)]:
             raise ConfigError(
-                f"the environment has WORLD_SIZE={size_told}, which says that this is one of several "
-                f"processes, and no {', '.join(missing)}. Start them with torchrun, or unset WORLD_SIZE."
+                f"the environment has WORLD_SIZE={world_size}, the number of processes of a run, "
+                f"but no {', '.join(missing)}. Start them with torchrun, or unset WORLD_SIZE."
             )
         store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
         take_own_gpu(device, int(os.environ["LOCAL_RANK"]))
@@ -93,17 +93,17 @@ class Processes:
         return number % self.size == self.rank
 
     def mesh(self, device: str) -> DeviceMesh:
-        """The processes as torch's library for divided tensors wants them; always the same.
+        """The processes as the mesh that torch's divided tensors require; always the same.
 
         Args:
             device: ``cpu`` (gloo) or ``cuda`` (NCCL).
 
         Raises:
-            ConfigError: this process is alone.
+            ConfigError: the run has one process.
         """
         if self._store is None:
             raise ConfigError(
-                "memory.sharded: one process has nobody to divide the base with. Start several with "
+                "memory.sharded: a run of one process cannot divide the base. Start several with "
                 "torchrun, or leave it out."
             )
         if self._mesh is None:
@@ -211,7 +211,7 @@ def take_own_gpu(device: str, number: int) -> None:
     """Make one GPU this process's current one, if models will be on the current one.
 
     Args:
-        device: of the recipe; one with a number, or the CPU, leaves GPUs alone.
+        device: of the recipe; one with a number, or the CPU, is used as it is.
         number: of the process on this machine.
     """
     if device in ("auto", "cuda") and torch.cuda.is_available():

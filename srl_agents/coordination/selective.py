@@ -56,11 +56,11 @@ class SelectiveSettings(CoordinationSettings):
         return AgreedEntries(self.sign_agreement)
 
     def check(self, *, learners: int, parameters: Literal["lora", "full"]) -> None:
-        """See `CoordinationSettings`; everyone is no selection."""
+        """See `CoordinationSettings`; a selection must leave out at least one learner."""
         CoordinationSettings.check(self, learners=learners, parameters=parameters)
         if self.select == "top" and self.top_k >= learners:
             raise ConfigError(
-                f"top_k={self.top_k} of {learners} learners selects nobody out: use fewer."
+                f"top_k={self.top_k} of {learners} learners leaves no learner out: use fewer."
             )
 
 
@@ -101,7 +101,7 @@ class BestStep(Coordinator):
 class AgreedEntries(Coordinator):
     """Lets the entries step on whose signs enough learners agree.
 
-    Once a learner has run out of rows within an update, there are no signs left to compare.
+    Once a learner has run out of rows within an update, too few signs are left to compare.
 
     Args:
         share: of the learners that must agree, in (0, 1].

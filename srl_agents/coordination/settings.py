@@ -83,7 +83,7 @@ def check_merge(merge: Merging, parameters: Literal["lora", "full"]) -> None:
     """Raise ConfigError for factors of whole weights."""
     if merge == "factors" and parameters == "full":
         raise ConfigError(
-            "coordination.merge 'factors': with parameters 'full' there are no factors, and weights "
+            "coordination.merge 'factors': parameters 'full' have no factors, and weights "
             "are averaged entry by entry; leave it out."
         )
 

@@ -36,7 +36,7 @@ def payoff_shares(
 
     Any two payoffs are (x + y)/2 + (x - y)/2, a game of common interest plus a zero-sum game; the
     split is measured on what was played. Only deviations from a group's own mean count: a start
-    state that is good for everyone says nothing about the game.
+    state that is good for everyone carries no information about the game.
 
     Args:
         own_E: (E,) outcome of the seat in each valid episode.

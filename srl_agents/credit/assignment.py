@@ -98,7 +98,7 @@ class CreditAssigner:
         is never praised for a win that came in spite of it: where its advantage would be above 0
         the turn is left out. Turns of flat groups, in which all attempts earned the same, carry no
         signal for a group-relative estimator and are left out too, as are masked turns. Running means
-        and adaptive weights are read first and moved afterwards, by valid episodes alone.
+        and adaptive weights are read first and moved afterwards, only by valid episodes.
 
         Args:
             episodes: of one update.
@@ -331,7 +331,7 @@ def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, flo
 
 
 def _thought_metrics(turns: Sequence[Turn]) -> dict[str, float]:
-    """None where nobody thinks."""
+    """Lengths of thoughts; empty where no turn has thoughts."""
     if not any(turn.thought_tokens for turn in turns):
         return {}
     return {

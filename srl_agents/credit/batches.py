@@ -25,8 +25,8 @@ def training_batch(
         thoughts: whether tokens of thoughts are learned; those that an engine wrote never are.
 
     Raises:
-        ShapeError: there are no rows, or a turn has no tokens (a scripted policy's), has not as many
-            log-probabilities as tokens, or does not say which version of the learner wrote it.
+        ShapeError: the batch has no rows, or a turn has no tokens (a scripted policy's), another number of
+            log-probabilities than of tokens, or no version of the learner that wrote it.
     """
     if not rows:
         raise ShapeError(f"no turns of {learner!r} to train on; play more episodes per update.")

@@ -65,25 +65,25 @@ class CreditByGame:
     ) -> tuple[list[tuple[Turn, float]], Metrics]:
         """See `CreditAssigner.assign`."""
         rows: list[tuple[Turn, float]] = []
-        told: dict[str, tuple[int, Metrics]] = {}
+        by_game: dict[str, tuple[int, Metrics]] = {}
         for game, own in self._by_game(episodes).items():
             found, metrics = self._credits[game].assign(own, learner, policy, keep_flat=keep_flat)
             rows += found
-            told[game] = (_seats(own, policy), metrics)
-        return rows, self._together(told)
+            by_game[game] = (_seats(own, policy), metrics)
+        return rows, self._together(by_game)
 
     def paid_turns(
         self, episodes: Sequence[Episode], learner: str, policy: str
     ) -> tuple[list[PaidTurn], Metrics]:
         """See `CreditAssigner.paid_turns`."""
         paid: list[PaidTurn] = []
-        told: dict[str, tuple[int, Metrics]] = {}
+        by_game: dict[str, tuple[int, Metrics]] = {}
         for game, own in self._by_game(episodes).items():
             found, metrics = self._credits[game].paid_turns(own, learner, policy)
             first = 1 + max((turn.episode for turn in paid), default=-1)
             paid += [replace(turn, episode=first + turn.episode) for turn in found]
-            told[game] = (_seats(own, policy), metrics)
-        return paid, self._together(told)
+            by_game[game] = (_seats(own, policy), metrics)
+        return paid, self._together(by_game)
 
     def state(self) -> dict[str, Any]:
         """By game, as JSON values."""
@@ -101,25 +101,25 @@ class CreditByGame:
             found[self._game_of(episode.spec)].append(episode)
         return {game: own for game, own in found.items() if own}
 
-    def _together(self, told: Mapping[str, tuple[int, Metrics]]) -> Metrics:
+    def _together(self, by_game: Mapping[str, tuple[int, Metrics]]) -> Metrics:
         if len(self._credits) == 1:
-            return next((metrics for _, metrics in told.values()), {})
-        together = mean_metrics(list(told.values()))
-        for game, (_, metrics) in told.items():
+            return next((metrics for _, metrics in by_game.values()), {})
+        together = mean_metrics(list(by_game.values()))
+        for game, (_, metrics) in by_game.items():
             together |= {f"game/{game}/{name}": value for name, value in metrics.items()}
         return together
 
 
-def mean_metrics(told: Sequence[tuple[int, Metrics]]) -> Metrics:
+def mean_metrics(weighted: Sequence[tuple[int, Metrics]]) -> Metrics:
     """Metrics of several sources as one: means by weight, sums of counts.
 
     Args:
-        told: (weight, metrics); a name counts where it stands.
+        weighted: (weight, metrics); a name counts where it stands.
     """
-    names = dict.fromkeys(name for _, metrics in told for name in metrics)
+    names = dict.fromkeys(name for _, metrics in weighted for name in metrics)
     together: Metrics = {}
     for name in names:
-        own = [(weight, metrics[name]) for weight, metrics in told if name in metrics]
+        own = [(weight, metrics[name]) for weight, metrics in weighted if name in metrics]
         total = sum(weight for weight, _ in own)
         if name in _COUNTS:
             together[name] = sum(value for _, value in own)

@@ -119,7 +119,7 @@ def _token_advantages(
 def explained_variance(batch: CriticBatch) -> float:
     """1 - Var(returns - values) / Var(returns) over tokens; 0 where the returns do not vary.
 
-    1 is a critic that is right up to a constant, 0 one that always says the same.
+    1 is a critic that is right up to a constant, 0 one that always gives the same value.
     """
     mask_RT = batch.learned_RT
     returns = batch.returns_RT[mask_RT].astype(np.float64)

@@ -70,7 +70,7 @@ def role_advantages(
     Args:
         returns_E: (E,) returns, one per seat and episode.
         group_E: (E,) which attempts belong together.
-        role_E: (E,) seat, or any other number that says which returns are comparable.
+        role_E: (E,) seat, or any other number that marks which returns are comparable.
         valid_E: (E,) False where the rollout failed.
         scale: also divide by the standard deviation of the (group, role).
         leave_one_out: as in `group_advantages`.

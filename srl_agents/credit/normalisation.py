@@ -23,7 +23,7 @@ def normalised(
 
     Args:
         advantages_E: (E,) advantages.
-        key_E: (E,) the agent, the turn number, or any other number that says what belongs together.
+        key_E: (E,) the agent, the turn number, or any other number that marks what belongs together.
         valid_E: (E,) False for what must not count.
 
     Returns:

@@ -45,7 +45,7 @@ class PairSettings:
                     f"Use {', '.join(get_args(Source))}."
                 )
         if not self.sources:
-            raise ConfigError("sources: name at least one, else there are no pairs.")
+            raise ConfigError("sources: name at least one; without a source no pairs are made.")
         if self.per_prompt < 1:
             raise ConfigError(f"per_prompt={self.per_prompt}: use 1 or more.")
         if self.min_margin < 0:
@@ -170,7 +170,7 @@ def outcome_pairs(answers: Sequence[Answer], settings: PairSettings) -> list[Pre
 def paid_pairs(
     episodes: Sequence[Episode], policies: Collection[str], settings: PairSettings
 ) -> list[Preference]:
-    """`rank_pairs` of what several policies wrote, by the total reward of the rules alone.
+    """`rank_pairs` of what several policies wrote, only by the total reward of the rules.
 
     Args:
         episodes: of training; others are passed over.
@@ -223,7 +223,7 @@ def preferences(
 
 
 def pair_metrics(pairs: Sequence[Preference], policy: str) -> dict[str, float]:
-    """``pairs`` and, if there are any, what `preferences` says of them."""
+    """``pairs`` and, if there are any, the statistics of `preferences`."""
     metrics = {"pairs": float(len(pairs))}
     if pairs:
         metrics |= {

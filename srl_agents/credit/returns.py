@@ -99,7 +99,7 @@ def gae_over_tokens(
         turn_trace: lambda from turn to turn; the same as ``trace`` if absent.
 
     Returns:
-        (E, T) advantages; 0 where there is no token.
+        (E, T) advantages; 0 where a row has no token.
 
     Raises:
         ShapeError: tokens differ in shape.

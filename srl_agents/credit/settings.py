@@ -53,8 +53,8 @@ class CreditSettings:
     importance_level: Literal["token", "sequence"] = "token"
     """Only importance_cap: one ratio per token, or one per reply."""
     train_thoughts: bool = True
-    """Whether the tokens of thoughts are learned from as those of replies are; otherwise they are read
-    alone. With ``prompt.thoughts``."""
+    """Whether the tokens of thoughts are learned from as those of replies are; otherwise they are only
+    read. With ``prompt.thoughts``."""
     potential: str = ""
     """Only level turn: ``package.module:function`` of (text that the seat reads, seat) -> how good its
     position is, in reward units. Its changes are added to what the turns are paid."""

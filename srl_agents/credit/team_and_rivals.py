@@ -1,6 +1,6 @@
 """The terms of L + beta * C + gamma * P: what a seat earned, for its team, and among its rivals.
 
-`docs/design/credit.md` says what was wrong with the draft's formulas. Axes: ``E`` episodes, ``N``
+`docs/design/credit.md` explains what was wrong with the draft's formulas. Axes: ``E`` episodes, ``N``
 seats.
 """
 

@@ -39,7 +39,7 @@ def shapley_seat_shares(
 ) -> dict[int, float]:
     """Shapley shares of the team's summed outcome; they sum to it, less that of an idle team.
 
-    Exact up to `EXACT_LIMIT` mates, else over random orders that depend on the match alone.
+    Exact up to `EXACT_LIMIT` mates, else over random orders that depend only on the match.
     """
     value = _team_sum(episode, mates, replayed)
     if len(mates) <= EXACT_LIMIT:

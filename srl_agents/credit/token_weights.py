@@ -74,7 +74,7 @@ def teacher_advantages(
     """Advantages that pull a student towards a teacher on the student's own tokens.
 
     The gradient of KL(student || teacher) over tokens that the student sampled is the policy
-    gradient of the reward log p_teacher - log p_student, each token paid for itself alone.
+    gradient of the reward log p_teacher - log p_student, each token paid only for itself.
 
     Args:
         student_RT: (R, T) log-probabilities under the student.

@@ -72,7 +72,7 @@ def interpreter(given: str | None) -> str:
     """An interpreter that has Inspect: the one given, ``SRL_INSPECT_PYTHON``, or this one.
 
     Raises:
-        ConfigError: it has none; says what to install.
+        ConfigError: the interpreter has no Inspect; the message names what to install.
     """
     python = given or os.environ.get(PYTHON) or sys.executable
     try:
@@ -116,7 +116,7 @@ def measure(
         replied: called now and then with the number of replies so far.
 
     Raises:
-        ConfigError: a task cannot be made; says why.
+        ConfigError: a task cannot be made; the message gives the cause.
         ModelError: Inspect died, or has asked nothing for a quarter of an hour.
     """
     logs.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def measure(
             env=_environment(server), start_new_session=True,
         )  # fmt: skip
         try:
-            told = _answer(
+            results = _answer(
                 child,
                 {"model": agent.replace("/", "_"), "log_dir": str(logs), "tasks": plan},
                 server,
@@ -136,13 +136,13 @@ def measure(
         finally:
             child.kill()
             child.wait()
-        if child.returncode or told is None:
+        if child.returncode or results is None:
             said.seek(0)
             last = (said.read().strip().splitlines() or ["it said nothing"])[-1]
             raise ModelError(
                 f"Inspect ended with code {child.returncode}: {last} (all of it: {said.name})"
             )
-    for task in told:
+    for task in results:
         fault = task["error"] or ("" if task["samples"] else (task["void"] or ["no sample"])[0])
         if fault:
             raise ModelError(f"Inspect could not measure {task['task']}: {fault} ({task['log']})")
@@ -153,7 +153,7 @@ def measure(
             {key: value for key, value, _ in task["samples"]},
             len(task["void"]),
         )
-        for task in told
+        for task in results
     ]
 
 
@@ -163,7 +163,7 @@ def _answer(
     server: ReplyServer,
     replied: Callable[[int], None],
 ) -> list[dict[str, Any]] | None:
-    """What the child prints, while somebody looks whether it goes on."""
+    """Write the plan to the child and return what it prints, while watching that it makes progress."""
     seen, since = 0, time.monotonic()
     given: str | None = json.dumps(plan)
     while True:

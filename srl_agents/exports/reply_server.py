@@ -31,7 +31,7 @@ class _Server(ClosingServer):
 
 
 class ReplyServer:
-    """Answers ``POST /reply {"text": ...}`` on 127.0.0.1 for whoever knows the secret.
+    """Answers ``POST /reply {"text": ...}`` on 127.0.0.1 for clients that send the secret.
 
     Requests that wait together reach the engine together. The random numbers of a reply follow from the
     seed, the text, and how often it was asked before, so the order of other requests decides nothing.
@@ -113,8 +113,8 @@ def _handler(server: ReplyServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            told = self.headers.get("authorization", "")
-            if not hmac.compare_digest(told, f"Bearer {server.secret}"):
+            given = self.headers.get("authorization", "")
+            if not hmac.compare_digest(given, f"Bearer {server.secret}"):
                 return self._send(401, {"error": "wrong secret"})
             try:
                 length = int(self.headers.get("content-length", "0"))

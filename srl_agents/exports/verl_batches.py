@@ -31,7 +31,7 @@ COLUMNS = (
     "advantages",
     "returns",
 )
-"""Columns that are tensors, a list per row. ``returns`` are advantages where there is no critic."""
+"""Columns that are tensors, a list per row. ``returns`` are advantages in runs without a critic."""
 
 
 def columns_of(batch: TrainingBatch) -> dict[str, NDArray[np.generic]]:
@@ -55,7 +55,7 @@ def columns_of(batch: TrainingBatch) -> dict[str, NDArray[np.generic]]:
 
 
 def write_batch(batch: TrainingBatch, path: Path) -> int:
-    """Write a batch; ``uid`` is the version that wrote a row, so that its age can be told.
+    """Write a batch; ``uid`` is the version that wrote a row, which gives the row's age.
 
     Args:
         batch: of one learner.

@@ -17,10 +17,10 @@ def labels(agent_ids: Iterable[str]) -> dict[str, str]:
 
 
 def find_agent(text: str, agent_ids: Iterable[str]) -> str:
-    """The agent id that somebody means by an id or by a label.
+    """The agent id that an id or a label names.
 
     Raises:
-        ConfigError: nobody is called so, or several are.
+        ConfigError: no agent has this name, or several have it.
     """
     ids = list(dict.fromkeys(agent_ids))
     if text in ids:

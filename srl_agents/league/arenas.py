@@ -23,7 +23,7 @@ class Arena:
 
     env_id: str
     options: dict[str, Any]
-    """Of evaluation, and of training where there are no ``levels``."""
+    """Of evaluation, and of training without ``levels``."""
     seats: int
     mode: Mode = "competitive"
     teams: tuple[int, ...] = ()
@@ -48,7 +48,7 @@ class Arena:
 
     @property
     def alone(self) -> bool:
-        """Whether it has one seat: a task, in which nobody is met."""
+        """Whether it has one seat: a task without opponents."""
         return self.seats == 1
 
     @property
@@ -74,7 +74,7 @@ class Arenas:
         arenas: at least one, with different titles, and with a weight above 0 in one of them.
 
     Raises:
-        ConfigError: two cannot be told apart.
+        ConfigError: two games have the same name or the same options.
     """
 
     def __init__(self, arenas: Sequence[Arena]) -> None:
@@ -121,11 +121,11 @@ class Arenas:
         """
         found = self._by_options.get((spec.env_id, canonical_json(spec.options)))
         if found is None:
-            raise ConfigError(f"{spec.env_id} with {spec.options} is no game of this league.")
+            raise ConfigError(f"{spec.env_id} with {spec.options} is not a game of this league.")
         return found
 
     def as_arms(self) -> tuple[Arm, ...]:
-        """What a curriculum is told of `arms`."""
+        """The games as a curriculum sees them: see `arms`."""
         return tuple(
             Arm(
                 game=arena.title,

@@ -2,7 +2,7 @@
 
 A gambler who owns 1 bets on every score that the mean is above ``low``. If it is not, a fair bookmaker
 takes the bets at a profit or at none, so that the gambler's wealth ever reaches ``1 / chance`` with at
-most that chance, whatever the distribution of the scores and however often anybody looks (Ville). A second
+most that chance, whatever the distribution of the scores and however often the test looks (Ville). A second
 gambler bets against ``high``. The first of the two who is rich enough decides.
 
 Of wealth W, a bet of size b on a score x makes W (1 + b (x - low)). The size is Kelly's for a mean of

@@ -71,7 +71,7 @@ class FixedShares(CurriculumSettings):
     """By the games' weights; levels of a game share its weight evenly."""
 
     kind: Literal["fixed"] = "fixed"
-    """By weight alone."""
+    """Only by weight."""
 
     def chances(self, arms: Sequence[Arm], state: State) -> Floats:
         """See `CurriculumSettings`."""
@@ -97,7 +97,7 @@ class SuccessRate(CurriculumSettings):
     prior_games: float = 4.0
     """Games at one half that stand in for what is not known, more than 0."""
     floor: float = 0.2
-    """Share of training that goes by weight alone, in (0, 1]."""
+    """Share of training that goes only by weight, in (0, 1]."""
 
     def __post_init__(self) -> None:
         _within("decay", self.decay, 0 < self.decay <= 1, "more than 0, at most 1")
@@ -140,7 +140,7 @@ class LearningProgress(CurriculumSettings):
     slow: float = 0.05
     """The same of the slow mean, more than 0."""
     floor: float = 0.2
-    """Share of training that goes by weight alone, in (0, 1]."""
+    """Share of training that goes only by weight, in (0, 1]."""
 
     def __post_init__(self) -> None:
         _within("slow", self.slow, self.slow > 0, "more than 0")
@@ -241,7 +241,7 @@ CURRICULUM = Section(kinds=CURRICULA, key="kind", default="fixed")
 
 
 def weighted(arms: Sequence[Arm]) -> Floats:
-    """(A,) chances by weight alone."""
+    """(A,) chances in proportion to the weights."""
     weights_A = np.array([arm.weight / arm.levels for arm in arms])
     return np.asarray(weights_A / weights_A.sum())
 

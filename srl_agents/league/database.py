@@ -24,7 +24,7 @@ _ADVICE = {
 }
 _DAMAGE = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged: part of it is missing or was overwritten.",
-    sqlite3.SQLITE_NOTADB: "the file is no database, or its first page was overwritten.",
+    sqlite3.SQLITE_NOTADB: "the file is not a database, or its first page was overwritten.",
 }
 
 
@@ -133,7 +133,7 @@ def mend(path: Path) -> str:
 
 
 def end(db: sqlite3.Connection) -> None:
-    """Roll back what is open; an error that did so itself stays the one that is told."""
+    """Roll back what is open; if SQLite did so itself, the first error is still the one reported."""
     if db.in_transaction:
         try:
             db.execute("ROLLBACK")

@@ -29,7 +29,7 @@ class Exploitability:
 
     agent: str
     exploiter: str | None
-    """Who beats it most surely; None if nobody was shown to."""
+    """The agent shown to beat it by the largest bound; None if no agent was shown to."""
     bound: float
     """Points per game above one half that the exploiter is shown to take, in [0, 0.5]."""
     budget: str
@@ -48,7 +48,7 @@ class Diagnostics:
     cyclic_share: float
     """Share of the variance of log-odds between pairs that no ranking explains; NaN below 3 agents."""
     noise_share: float
-    """What that share would be from chance alone, if a ranking explained everything."""
+    """The share expected by chance if a ranking explained everything."""
     exploitability: tuple[Exploitability, ...]
 
 
@@ -119,7 +119,7 @@ def exploitability(
     """For each agent the surest of its losses, with a bound that allows for having looked at all.
 
     The bound is the lower end of a one-sided interval at 97.5 % divided by the number of agents
-    that it met (Bonferroni): the largest of many noisy scores alone would always show a weakness.
+    that it met (Bonferroni): the largest of many noisy scores would always show a weakness.
     """
     n = len(pairs.agents)
     budget, trained = "best of {} opponents met", dict(steps or {})

@@ -34,7 +34,7 @@ class EvaluationSchedule:
         self._held = {name: tuple(seats) for name, seats in held.items()}
 
     def may_sit(self, agent: str, seat: int) -> bool:
-        """Whether an agent may hold a seat; who is no learner may hold any."""
+        """Whether an agent may hold a seat; agents that are not learners may hold any."""
         return seat in self._held.get(lineage(agent), (seat,))
 
     def matches(
@@ -49,8 +49,8 @@ class EvaluationSchedule:
         """Mirrored matches in one game, or in all: every pairing on every seed in all seat rotations.
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
-        others; with teams, each holds every team's seats in turn. In a game of one seat nobody is met: every
-        agent of the pairings has each seed to itself, once.
+        others; with teams, each holds every team's seats in turn. In a game of one seat each agent of the
+        pairings plays each seed once, by itself.
         """
         return [
             MatchSpec(
@@ -67,7 +67,7 @@ class EvaluationSchedule:
                 teams=game.teams,
             )
             for game in (self._arenas.all if arena is None else (arena,))
-            for number, (a, b) in enumerate(_alone(pairings) if game.alone else pairings)
+            for number, (a, b) in enumerate(_by_itself(pairings) if game.alone else pairings)
             for seed in seeds
             for turn in ((0,) if a == b else game.turns)
             if self._may_all_sit(seats := _lineup(game, a, b, turn))
@@ -117,15 +117,15 @@ class EvaluationSchedule:
         return all(self.may_sit(name, seat) for seat, name in enumerate(seats))
 
 
-def _alone(pairings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Everybody of some pairings, once, with itself."""
+def _by_itself(pairings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Every agent of some pairings, once, paired with itself."""
     return [(name, name) for name in dict.fromkeys(name for pair in pairings for name in pair)]
 
 
 def _all_pairings(arena: Arena, agents: Sequence[str]) -> list[tuple[str, str]]:
     """Every two agents; with itself where all are paid alike, and both ways where one sits against many."""
     if arena.alone:
-        return _alone([(name, name) for name in agents])
+        return _by_itself([(name, name) for name in agents])
     if arena.mode == "cooperative":
         pairings = list(combinations_with_replacement(agents, 2))
     else:

@@ -113,7 +113,7 @@ def cross_play(
 
     Args:
         results: played matches.
-        lineages: agent -> training run; versions of one lineage are no strangers. By default each
+        lineages: agent -> training run; versions of one lineage are not strangers. By default each
             agent is its own.
         held_out: agents that training never meets, of all or by agent.
 

@@ -64,7 +64,7 @@ class League:
     ) -> None:
         self.arenas = Arenas(arenas)
         self.versions: dict[str, WeightVersion] = dict(versions)
-        """Learner -> its present version; whoever trains it says so here."""
+        """Learner -> its present version; its trainer updates the entry."""
         self.learners = tuple(versions)
         self._starts = dict(starts)
         self.starts = tuple(dict.fromkeys(starts.values()))
@@ -158,7 +158,7 @@ class League:
         return bool(scores) and min(scores) >= self.exploiters.beaten_at
 
     def starts_again(self, learner: str) -> bool:
-        """Whether a learner that was just frozen goes back to its first weights; forgets its games."""
+        """Whether a learner that was just frozen goes back to its first weights; drops its games."""
         role = self.roles[learner]
         if role == "main":
             return False
@@ -187,7 +187,7 @@ class League:
         """Groups of matches for one update of every learner.
 
         Each start state is played ``attempts`` times by the same policies in the same seats; live
-        learners in any seat of it learn, but in an exploiter's match the exploiter alone.
+        learners in any seat of it learn, but in an exploiter's match only the exploiter learns.
         """
         self._counted.clear()
         matches = [
@@ -204,7 +204,7 @@ class League:
     ) -> list[MatchSpec]:
         """So many more groups of an update for every learner, to be played where others were flat.
 
-        Their rows, where tasks are rows, are drawn by chance: nobody knows now how many are played.
+        Their rows, where tasks are rows, are drawn by chance: how many are played is not known yet.
         """
         return [
             replace(match, schedule=f"refill/{name}", number=update * spares + spare)
@@ -302,8 +302,8 @@ class League:
             seed = naming_rows(seed, rows)
         if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat, arena)
-        alone = [learner] if kind == "exploit" else self.learners
-        live = {self.live(name) for name in alone}
+        learning = [learner] if kind == "exploit" else self.learners
+        live = {self.live(name) for name in learning}
         options = arena.training_options(level)
         return [
             MatchSpec(
@@ -344,8 +344,8 @@ class League:
         return seats
 
     def _draw_for(self, rng: np.random.Generator, learner: str, kind: Purpose, seat: int) -> str:
-        """Somebody for a seat whose role the one who was drawn does not have: a main's live version, or in a
-        match with the past a frozen one."""
+        """An agent for a seat whose role the drawn agent does not have: a main's live version, or in a match
+        with the past a frozen one."""
         past = [v for v in self.past if v not in self.starts and self.evaluation.may_sit(v, seat)]
         live = [
             self.live(name) for name in self.mains if self.evaluation.may_sit(self.live(name), seat)
@@ -374,7 +374,7 @@ class League:
         kinds |= {f"{BOT}{name}": weight for name, weight in settings.bots.items()}
         gone = {agent for agent, env_id in self.gone if env_id == arena.env_id}
         kinds |= {name: w for name, w in settings.agents.items() if name not in gone}
-        if not any(kinds.values()):  # nobody else is left
+        if not any(kinds.values()):  # no other opponent is left
             kinds["mirror"] = 1.0
         names, weights = list(kinds), np.array(list(kinds.values()))
         kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
@@ -402,7 +402,7 @@ class League:
         return [v for v in self.past if lineage(v) != learner]
 
     def _rates(self, spec: MatchSpec) -> bool:
-        """Whether a look at the learners tells the samplers how strong everybody is."""
+        """Whether the samplers read the ratings, so that this match rates its agents."""
         return self.opponents.prior == "ratings" and spec.schedule != FINAL
 
     def _prior(self, learner: str, pool: Sequence[str], arena: Arena) -> Floats | float:

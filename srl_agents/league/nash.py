@@ -1,6 +1,6 @@
 """Equilibrium of a two-sided matrix game where one side wins what the other loses, by the simplex method.
 
-Exact up to rounding, deterministic, numpy alone. Meta-games of a league have tens of agents, for
+Exact up to rounding, deterministic, only numpy. Meta-games of a league have tens of agents, for
 which a dense tableau takes milliseconds. Source: Dantzig, "A proof of the equivalence of the
 programming problem and the game problem", in Activity Analysis of Production and Allocation, 1951.
 """

@@ -65,7 +65,7 @@ class Pairs:
         )
 
     def take(self, rows_m: Ints, agents: Sequence[int]) -> Pairs:
-        """These rows, which name these agents alone; clusters keep their numbers."""
+        """These rows, which name only these agents; clusters keep their numbers."""
         number_N = np.full(len(self.agents), -1)
         number_N[list(agents)] = np.arange(len(agents))
         return Pairs(
@@ -119,7 +119,7 @@ def win_matrix(pairs: Pairs, order: Collection[str] = ()) -> WinMatrix:
 
 
 def head_to_head(pairs: Pairs, agent: str, opponent: str) -> Interval:
-    """Mean score difference per game between two agents, from their own games alone.
+    """Mean score difference per game between two agents, only from their own games.
 
     With mirrored pairs (same seed, seats swapped) the advantage of a seat cancels.
 

@@ -1,4 +1,4 @@
-"""What a match says between two agents, as one number in [0, 1]."""
+"""Result of a match between two agents as one number in [0, 1]."""
 
 from __future__ import annotations
 

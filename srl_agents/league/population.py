@@ -1,8 +1,8 @@
 """Who meets whom among agents that do not learn here: bots, saved adapters, held-out references.
 
 Two streams from one numbering. Evaluation matches go round all pairs evenly and feed ratings; the
-others are chosen by a sampler for what they tell about the mains, and feed nothing but the sampler.
-Matches come in blocks. The sampler knows the blocks before its own, so `next_match` is a function of
+others are chosen by a sampler to compare the mains, and feed only the sampler.
+Matches come in blocks. The sampler reads the blocks before its own, so `next_match` is a function of
 (seed, revision, number) where the revision is the number of whole blocks counted.
 """
 
@@ -55,8 +55,8 @@ class Population:
 
     Args:
         arena: the environment.
-        agents: at least two. Mains are who the sampler chooses opponents for (everybody, if there is
-            none); held-out agents are met in evaluation alone.
+        agents: at least two. Mains are the agents that the sampler chooses opponents for (all agents, if
+            none is a main); held-out agents are met only in evaluation.
         settings: of the choice.
         seed: root of the schedule.
 

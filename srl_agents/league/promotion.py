@@ -23,7 +23,7 @@ from srl_envs.errors import ConfigError, ShapeError
 MOST_PAIRS = 20_000
 """Mirrored pairs that one test may take at most."""
 _LEAST_STEP = 1e-9
-"""Points per game between two strengths that can be told apart at all."""
+"""Smallest difference of two strengths that a test can show, in points per game."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

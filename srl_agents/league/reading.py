@@ -28,7 +28,7 @@ _WITHOUT_ERRORS = "termination IN ('ok', 'truncated')"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """A match that somebody plays at the moment."""
+    """A match that a player has leased at the moment."""
 
     spec: MatchSpec
     owner: str
@@ -150,8 +150,8 @@ class StoreReader:
             split: which stream.
             purpose: which matches of it.
             schedule: which schedule; any by default.
-            errors: with matches that a forfeit ended. Without them the rating shows strength alone,
-                not who survived whose broken replies.
+            errors: with matches that a forfeit ended. Without them the rating shows only strength, and not
+                how many broken replies of others an agent met.
         """
         where, values = _where(env_id, split, purpose, schedule, options)
         rows = self._db.execute(
@@ -284,8 +284,8 @@ class StoreReader:
             for query in queries:
                 for row in self._db.execute(query):
                     # no team: the digest that a store from before there were teams has
-                    told = row[:-1] if row[-1] is None else row
-                    hashed.update(canonical_json(told).encode() + b"\n")
+                    hashed_row = row[:-1] if row[-1] is None else row
+                    hashed.update(canonical_json(hashed_row).encode() + b"\n")
         return hashed.hexdigest()
 
     @contextmanager

@@ -10,7 +10,7 @@ tail is Barndorff-Nielsen's
 ``r`` is the signed root of the likelihood ratio against the best move. ``u`` is the distance to that move in
 standard errors; a hyperbolic tangent in it accounts for whole results, of which the one at hand counts half
 (mid-P). In the body the tail is right within a tenth of itself, far out within a fifth. If the results are
-the most extreme ones possible there is no best move, and the tail is half their probability.
+the most extreme ones possible, no best move exists, and the tail is half their probability.
 
 Array axes: ``N`` agents, ``R`` (match-up, agent) entries, ``S`` sides: downwards, upwards.
 

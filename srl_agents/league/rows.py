@@ -122,7 +122,7 @@ def refuse_other_result(stored: MatchResult, new: MatchResult) -> None:
         if old != given:
             raise StoreError(
                 f"match {new.match_id} is already stored with {item.name}={old!r}, the new report"
-                f" says {given!r}. One spec gave two results: something outside it decides them."
+                f" has {given!r}. One spec gave two results: something outside it decides them."
             )
 
 

@@ -140,7 +140,7 @@ def _tried(db: sqlite3.Connection, query: str, *values: Any) -> list[tuple[Any, 
 
 
 def _replace_first_page(path: Path, fresh: Path) -> None:
-    """Give a file the first page of a new store: it says where the tables are, the same in every store.
+    """Give a file the first page of a new store: it holds the places of the tables, the same in every store.
 
     SQLite then takes the number of pages from the file's length.
     """

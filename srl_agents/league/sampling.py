@@ -1,7 +1,7 @@
 """Whom a learner meets: opponent samplers as pure functions from a view to probabilities.
 
 A sampler never draws; the manager does, with the generator of the match. No sampler but `fixed` gives
-an opponent probability 0, so that one early result cannot remove anybody for good.
+an opponent probability 0, so that one early result cannot remove an opponent for good.
 
 Source: prioritized fictitious self-play of "Grandmaster level in StarCraft II using multi-agent
 reinforcement learning", Nature 575 (2019). Differences: win rates are shrunk towards a prior,

@@ -1,6 +1,6 @@
 """The tables of a league store, their migrations, and who may open the file.
 
-`match`, `seat`, `agent` and `env` are history and refuse every change. `lease` says who is playing
+`match`, `seat`, `agent` and `env` are history and refuse every change. `lease` lists who is playing
 what at the moment, and `pair_count` sums up what is in the other tables, in the same transaction.
 """
 
@@ -117,7 +117,7 @@ def check(db: sqlite3.Connection, path: Path) -> int:
     """The schema version of a file that is a league store of this SRL or an older one.
 
     Raises:
-        StoreError: it is no league store, or from a newer SRL.
+        StoreError: the file is not a league store, or is from a newer SRL.
     """
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise StoreError(f"{path} holds nothing yet; its run may just be starting.")
@@ -132,7 +132,7 @@ def check(db: sqlite3.Connection, path: Path) -> int:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:
         raise StoreError(
-            f"{path} has schema {version}, this SRL knows {SCHEMA_VERSION}: update SRL."
+            f"{path} has schema {version}, this SRL reads up to {SCHEMA_VERSION}: update SRL."
         )
     return version
 
@@ -230,7 +230,7 @@ def has_writer(path: Path) -> bool:
 
 
 def acknowledged(descriptor: int) -> int:
-    """Matches that writers of this store acknowledged, as its lock says; 0 if it says nothing."""
+    """Matches that writers of this store acknowledged, from its lock file; 0 if the lock is empty."""
     found = _MARK.match(os.pread(descriptor, 100, 0).decode(errors="replace"))
     return int(found[1]) if found else 0
 
@@ -254,7 +254,7 @@ def require_whole(db: sqlite3.Connection, path: Path, matches: int) -> None:
         matches: that were acknowledged.
 
     Raises:
-        StoreError: says what is wrong.
+        StoreError: the store is damaged; the message gives the fault.
     """
     faults = [str(row[0]) for row in db.execute("PRAGMA quick_check(1)")]
     if faults != ["ok"]:

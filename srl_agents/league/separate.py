@@ -1,4 +1,4 @@
-"""Ratings of a board: references from their own results, everybody else with these and nobody else.
+"""Ratings of a board: references from their own results, every other agent only against references.
 
 In one fit of all results an entrant that loses to a weak reference and beats a strong one moves both, and
 with them every other entrant. Here nothing that one entrant does moves another's number.
@@ -30,7 +30,7 @@ def separate_ratings(
     """The fit of the references, then one fit per other agent with them.
 
     Args:
-        pairs: results; those between two agents that are no references are left out.
+        pairs: results; those between two agents outside the references are left out.
         references: agents that are rated from the results among themselves.
         anchors: references whose mean rating is 0 Elo.
         ridge: as in `rate`.
@@ -67,7 +67,7 @@ def rate_separately(
 ) -> RatingTable:
     """The rows of `separate_ratings` in one table, whose arguments it has.
 
-    Errors of two agents that are no references count as independent, which makes their difference look
+    Errors of two agents outside the references count as independent, which makes their difference look
     less certain than it is, never more. (N, N) in memory.
 
     Raises:

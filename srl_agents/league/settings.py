@@ -1,4 +1,4 @@
-"""What a league run may be told: opponents, roles and evaluation. Checked when made."""
+"""Settings of a league run: opponents, roles and evaluation. Checked when made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_weight(name: str, weight: float, zero: str = "") -> None:
     """Refuse a relative weight whose sums and shares could leave what a float holds.
 
     Raises:
-        ConfigError: it is neither 0, nor within `LEAST_WEIGHT` and `MOST_WEIGHT`; ``zero`` says what 0 means.
+        ConfigError: it is neither 0, nor within `LEAST_WEIGHT` and `MOST_WEIGHT`; ``zero`` explains 0.
     """
     require(
         weight == 0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT,
@@ -57,7 +57,7 @@ class PinnedSettings:
     base_sha256: str
     """Of the base's weights and configuration."""
     adapter: str | None = None
-    """SHA-256 of the adapter's tensors; absent: the base alone."""
+    """SHA-256 of the adapter's tensors; absent: the base without an adapter."""
     lora: tuple[float, float] | None = None
     """Rank and alpha of the adapter: the same tensors at another alpha are another agent."""
     prompt: str
@@ -127,7 +127,7 @@ class OpponentSettings:
         weights = kinds | self.bots | self.agents
         for name, weight in weights.items():
             require_weight(name, weight)
-        require(sum(weights.values()) > 0, "all weights are 0, so nobody could be met.")
+        require(sum(weights.values()) > 0, "all weights are 0, so no opponent could be drawn.")
         require(
             "held_out" not in self.bots,
             "bots: 'held_out' is for rating only; train against another bot.",
@@ -196,13 +196,13 @@ class EvaluationSettings:
 
 
 def _check_agents(texts: Iterable[str]) -> None:
-    """Refuse whoever could not be an opponent in training, and a second way to write an id."""
+    """Refuse names that cannot be opponents in training, and a second way to write an id."""
     for text in texts:
         name = parse(text)
         require(
             not isinstance(name, HumanName),
             f"agents: {text!r}: a run has no keyboard. Start `srl serve human`, and name the endpoint that "
-            "it says, with a budget.",
+            "it prints, with a budget.",
         )
         require(not isinstance(name, BotName), f"agents: {text!r} is a bot: name it under `bots`.")
         require(str(name) == text, f"agents: {text!r}: write {str(name)!r}, its only id.")

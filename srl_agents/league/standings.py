@@ -37,7 +37,7 @@ class Status:
     """Learner's last version -> mean outcome difference to its start over mirrored pairs; in games of one
     seat the difference of their returns over common seeds."""
     without_errors: RatingTable | None = None
-    """The same without games that a forfeit ended; None where there is no such game, or no other."""
+    """The same without games that a forfeit ended; None where a forfeit ended all games or none."""
     partners: CrossPlay | None = None
     """Of cooperative games."""
     focal: list[FocalReturn] = field(default_factory=list)

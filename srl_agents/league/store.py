@@ -3,8 +3,8 @@
 One process writes, any number read while it does. A match is addressed by the content of its
 spec, so a report that arrives twice is recognised, and two reports that disagree are refused.
 
-A *lease* says that somebody plays a match until some moment. It holds the whole spec: when it
-expires, the same match is issued again, with the same seed, to whoever asks next.
+A *lease* records that a player plays a match until some moment. It holds the whole spec: when it
+expires, the same match is issued again, with the same seed, to the next player that asks.
 
 Durability: WAL with synchronous=NORMAL. What `LeagueStore.report` acknowledged survives the death
 of the process and a full disk; a power cut can lose the last commits but not damage the file. The
@@ -201,7 +201,7 @@ class LeagueStore(StoreReader):
             now_ms: the present moment; the clock's by default.
 
         Returns:
-            Those that are granted: neither played nor leased to somebody else at the moment.
+            Those that are granted: neither played nor leased to another player at the moment.
         """
         now = _now_ms() if now_ms is None else now_ms
         wanted = {spec.match_id: spec for spec in specs}
@@ -236,8 +236,8 @@ class LeagueStore(StoreReader):
     def expire_leases(self, owner: str | None = None) -> int:
         """End leases of a player that is known to be dead; all of them by default.
 
-        Whoever opens the store for writing is the only writer, so leases that it finds belong to
-        nobody who could still report.
+        The process that opens the store for writing is the only writer, so leases that it finds belong to
+        players that can no longer report.
         """
         with self._transaction():
             changed = self._db.execute(
@@ -282,8 +282,8 @@ class LeagueStore(StoreReader):
         if not self.path.is_file():
             raise StoreError(f"no league store at {self.path}. `srl train RECIPE` makes one.")
         # without a writable folder SQLite cannot make its index beside the file
-        alone = not os.access(self.path.parent, os.W_OK) and not _wal(self.path).exists()
-        flags = "mode=ro&immutable=1" if alone else "mode=ro"
+        immutable = not os.access(self.path.parent, os.W_OK) and not _wal(self.path).exists()
+        flags = "mode=ro&immutable=1" if immutable else "mode=ro"
         db = self._db = connect(self.path, f"{self.path.absolute().as_uri()}?{flags}", uri=True)
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             raise StoreError(f"no league store at {self.path} yet: the file is empty.")
@@ -321,9 +321,9 @@ class LeagueStore(StoreReader):
             known = stored.get((match_id, void))
             if known is not None:
                 if repeatable and not void:  # two failures of ours need not look alike
-                    told = known if isinstance(known, MatchResult) else self._result(known)
+                    earlier = known if isinstance(known, MatchResult) else self._result(known)
                     count = len(spec.seats)
-                    refuse_other_result(normal(told, count), normal(result, count))
+                    refuse_other_result(normal(earlier, count), normal(result, count))
                 continue
             stored[match_id, void] = result
             env_no = self._env_no(envs, spec)

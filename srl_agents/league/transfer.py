@@ -65,7 +65,7 @@ class Gain:
 
 
 def transfer_table(games: Sequence[MeasuredGame], starts: Mapping[str, str]) -> list[Gain]:
-    """A row per learner and game, in the order of both; none where the two met nobody in common.
+    """A row per learner and game, in the order of both; none where the two share no opponent.
 
     Args:
         games: all that were measured.
@@ -119,8 +119,8 @@ def over_games(rows: Sequence[Gain], *, trained: bool) -> dict[str, Interval]:
 def on_one_scale(games: Mapping[str, Pairs]) -> Pairs:
     """Results of several games as those of one, for a rating over all of them.
 
-    A bot is somebody else in each game, so it gets the game's name; learners and their start join the
-    games. Cooperative games, where nobody beats anybody, are to be left out.
+    A bot plays differently in each game, so it gets the game's name; learners and their start join the
+    games. Cooperative games, which have no winner, are to be left out.
     """
     rows: list[tuple[str, str, float, str]] = []
     for game, pairs in games.items():
@@ -139,7 +139,7 @@ _Met = tuple[str, str, tuple[int, ...]]
 
 
 def _returns(results: Sequence[SeatedResult], agent: str) -> dict[_Met, list[float]]:
-    """The agent's mean return in each match that it had with one other, or alone in the only seat."""
+    """The agent's mean return in each match that it had with one other, or in a game of one seat."""
     found: dict[_Met, list[float]] = defaultdict(list)
     for result in results:
         others = set(result.seats) - {agent}

@@ -1,4 +1,4 @@
-"""The tensors of a decoder, from its ``config.json`` alone: shapes and totals, no weights."""
+"""The tensors of a decoder, computed from its ``config.json``: shapes and totals, no weights."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ class Architecture:
         """(name, shape, how many) of an adapter's factors.
 
         Raises:
-            ConfigError: a target is no linear layer of a block.
+            ConfigError: a target is not a linear layer of a block.
         """
         linear = self.linear()
         chosen = tuple(linear) if targets == "all-linear" else targets
         for target in chosen:
             if target not in linear:
                 raise ConfigError(
-                    f"lora.target_modules: {target!r} is no linear layer of {self.name}."
+                    f"lora.target_modules: {target!r} is not a linear layer of {self.name}."
                     f"{nearest(target, linear)} Use some of {', '.join(linear)}."
                 )
             outputs, inputs = linear[target]
@@ -161,7 +161,7 @@ def from_config(name: str, config: Mapping[str, Any]) -> Architecture:
             stored=str(config.get("dtype") or config.get("torch_dtype") or ""),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{name}: is no decoder's config.json ({error!r}).") from error
+        raise ConfigError(f"{name}: not a decoder's config.json ({error!r}).") from error
 
 
 def from_folder(name: str, folder: Path) -> Architecture:

@@ -1,4 +1,4 @@
-"""What the planner is told of a run: plain values, built from a recipe by `srl_agents.recipes`."""
+"""The planner's input: plain values of a run, built from a recipe by `srl_agents.recipes`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Description:
     synchronized: bool = False
     """All learners step along one mean gradient."""
     written_replies: float | None = None
-    """In one update, of learners and of the models that they meet; None: the learners' alone."""
+    """In one update, of learners and of the models that they meet; None: only the learners'."""
     reserved_share: float = 0.0
     """Of the device, that a server of replies takes for itself, weights included."""
     batch_rows: int = 64

@@ -1,7 +1,7 @@
 """What a run may be planned for: memory and rates of devices, as vendors and drivers state them.
 
-Rates are rooflines. What a program reaches of the peak is an assumption until it was measured; the plan
-says so.
+Rates are rooflines. The share of the peak that a program reaches is an assumption until it was
+measured; the plan marks it as one.
 """
 
 from __future__ import annotations

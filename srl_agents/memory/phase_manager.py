@@ -151,13 +151,13 @@ class PhaseManager:
         finally:
             self._look()
             self._open.pop()
-        told = self._write(own)
-        self.peaks[name] = told.peak
-        if self._budget is not None and told.peak > self._budget:
+        memory = self._write(own)
+        self.peaks[name] = memory.peak
+        if self._budget is not None and memory.peak > self._budget:
             raise MemoryLimitError(
-                f"phase {name!r} of update {self.update} took {told.peak / _GIB:.2f} GiB, more than "
-                f"memory.budget_gib={self._budget / _GIB:.2f}, with {', '.join(told.roles) or 'nothing'} in "
-                f"memory ({entered / _GIB:.2f} GiB as it began). Lower training.micro_batch_rows, "
+                f"phase {name!r} of update {self.update} took {memory.peak / _GIB:.2f} GiB, more than "
+                f"memory.budget_gib={self._budget / _GIB:.2f}, with {', '.join(memory.roles) or 'nothing'} "
+                f"in memory ({entered / _GIB:.2f} GiB as it began). Lower training.micro_batch_rows, "
                 "rollout.batch_rows or rollout.max_new_tokens, or raise the budget."
             )
 
@@ -169,7 +169,7 @@ class PhaseManager:
 
     def _write(self, phase: _Open) -> PhaseMemory:
         """Measure a phase as far as it is, and give it its line if it still gets one."""
-        told = PhaseMemory(
+        memory = PhaseMemory(
             update=self.update,
             phase=phase.name,
             entered=phase.entered,
@@ -179,9 +179,9 @@ class PhaseManager:
             roles=tuple(sorted(self._present)),
         )
         if self._trace is not None and phase.traced:
-            add_lines(self._trace, json.dumps(asdict(told)) + "\n")
+            add_lines(self._trace, json.dumps(asdict(memory)) + "\n")
             phase.traced = False
-        return told
+        return memory
 
     def _look(self) -> None:
         """Let the peak so far count for all open phases, and begin a new one."""

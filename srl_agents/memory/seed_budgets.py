@@ -93,7 +93,7 @@ def _ppo_7b() -> list[Item]:
         ("activations", 8.0, activations,
          "with checkpointing, 8 rows of 1,024 tokens, of both models; the budget names no length"),
     ]  # fmt: skip
-    return _with_sum(budget, rows, 92.0, "does not fit 80 GB by more than the budget says")
+    return _with_sum(budget, rows, 92.0, "does not fit 80 GB, by more than the budget states")
 
 
 def _reduced_7b() -> list[Item]:
@@ -129,7 +129,7 @@ def _reduced_7b() -> list[Item]:
         budget,
         rows[:-1],
         30.0,
-        "the claim holds, with room to spare: adapters are smaller than it says",
+        "the claim holds, with room to spare: adapters are smaller than it states",
     )
     return [
         *found,

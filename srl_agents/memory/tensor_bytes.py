@@ -142,7 +142,7 @@ def _compute_bytes(plan: Description) -> float:
 
 def _attention_bytes(m: Architecture, b: float, tokens: int, attention: Attention) -> float:
     """Queries, keys, values and output per token; keys and values are repeated for every query head."""
-    if attention == "flash":  # grouped heads stay grouped, and there is no mask (arXiv:2307.08691)
+    if attention == "flash":  # grouped heads stay grouped; no mask is stored (arXiv:2307.08691)
         return b * (2 * m.query + 2 * m.keys) + 4.0 * m.heads
     own = b * 4 * m.query
     if attention == "sdpa":  # the sums of each head's row, and the mask in the type of the queries
@@ -188,7 +188,7 @@ def head_bytes(plan: Description, rows: int, accelerator: bool, *, learns: bool)
             4.0 * labelled * m.hidden if learns else 0.0
         )
         return 2.5 * CHUNKED_TILE_BYTES[accelerator] + sums
-    # TRL's: Triton scores labelled tokens alone and folds a tile in place. In torch every token is
+    # TRL's: Triton scores only labelled tokens and folds a tile in place. In torch every token is
     # scored, and
     # a tile is copied: six times in float32 and once as booleans in the backward pass, read off its
     # allocations, four times in the forward pass.

@@ -179,7 +179,7 @@ def _line(record: Record) -> str:
 
 
 def _speed(run: Mapping[str, float]) -> str:
-    """Tokens per second, what the engine tells of itself, and how long two processes worked at once."""
+    """Tokens per second, the engine's own figures, and how long two processes worked at once."""
     parts = [f"{run.get('tokens_per_s', 0.0):,.0f} tokens/s"]
     if "cache_share" in run:
         possible = run["cache_share/possible"]

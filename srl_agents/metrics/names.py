@@ -47,7 +47,7 @@ MEANINGS = {
     "pairs_outcome": "of them, pairs ordered by who won instead of by credit (dpo)",
     "pair_margin": "mean worth of the chosen reply minus that of the rejected, reward units (dpo)",
     "length_difference": "mean tokens of the chosen reply minus those of the rejected (dpo)",
-    "foreign_share": "share of pairs whose chosen reply somebody else wrote (dpo)",
+    "foreign_share": "share of pairs whose chosen reply another agent wrote (dpo)",
     "rewards/accuracies": "share of pairs whose chosen reply has the higher implicit reward (dpo)",
     "rewards/margins": "mean implicit reward of the chosen reply minus that of the rejected (dpo)",
     "rewards/chosen": "mean kl_coef * log-ratio of the chosen replies to the reference (dpo)",
@@ -119,7 +119,7 @@ MEANINGS = {
     "requests_in_flight": "requests that the engine had at once, in the mean while it had any",
     "environments_s": "seconds of play in which the engine waited for environments",
     "first_token_s/p50": "seconds from a request to its reply's first token, in the middle (needs an engine "
-    "that tells: embedded or vLLM)",
+    "that reports it: embedded or vLLM)",
     "first_token_s/p99": "the same, all but one in a hundred",
     "between_tokens_s/p50": "seconds from one token of a reply to the next, in the middle",
     "between_tokens_s/p99": "the same, all but one in a hundred",
@@ -142,7 +142,7 @@ GROUPED = {
 CREDITED = "credited"
 """What the sum of all components is called, as credit sees it."""
 REWARD_SPREAD = ("mean", "std", "min", "max")
-"""What follows ``reward/`` and is no component's name."""
+"""Suffixes of ``reward/`` that are statistics, not names of components."""
 _COMPONENT = "reward/"
 
 WALL_CLOCK = (

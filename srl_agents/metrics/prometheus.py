@@ -53,11 +53,11 @@ def _labels(labels: Mapping[str, str]) -> str:
     for name in labels:
         if not _LABEL.fullmatch(name):
             raise ValueError(f"label {name!r}: use letters, digits and underscores.")
-    told = ",".join(
+    pairs = ",".join(
         '{}="{}"'.format(name, _escaped(value).replace('"', '\\"'))
         for name, value in labels.items()
     )
-    return f"{{{told}}}" if told else ""
+    return f"{{{pairs}}}" if pairs else ""
 
 
 def _escaped(text: str) -> str:
@@ -71,8 +71,8 @@ def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]
     Args:
         host: address to listen on.
         port: 0 takes a free one.
-        page: makes the text; called for every visit; what its SRLError says is the page of a visit that
-            finds nothing.
+        page: makes the text; called for every visit; the text of an SRLError that it raises becomes the page
+            of that visit.
 
     Yields:
         Its address.
@@ -98,7 +98,7 @@ def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Visits are no news."""
+            """Log nothing for visits."""
 
     try:
         httpd = ClosingServer((host, port), Handler)

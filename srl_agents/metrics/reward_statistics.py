@@ -13,7 +13,7 @@ from srl_agents.records import Episode, Trajectory
 def reward_statistics(episodes: Iterable[Episode], policy: str) -> dict[str, float]:
     """How the total rewards of a policy's learning seats spread; see `names.MEANINGS`.
 
-    Where the policy held different seats, their means and spreads are told apart too: a game may
+    Where the policy held different seats, each seat gets its own mean and spread, too: a game may
     favour who moves first.
 
     Args:

@@ -37,7 +37,7 @@ class Tracker:
         config: the recipe, as plain values.
 
     Raises:
-        ConfigError: it does not begin, for example because nobody is logged in.
+        ConfigError: the tracker does not begin, for example because no user is logged in.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Tracker:
         config: Mapping[str, Any],
     ) -> None:
         module: Any = importlib.import_module(name)
-        # Trackio knows no ids, and would open a notebook's cell
+        # Trackio takes no ids, and would open a notebook's cell
         own = {"id": run_id} if name == "wandb" else {"embed": False}
         try:
             self._run: Any = module.init(

@@ -2,8 +2,8 @@
 
 An adapter is a pair of LoRA factors per layer, or a whole copy of the weights: `lora_weights` and
 `full_weights` say what either costs. A frozen version is plain tensors. The reference policy is the
-base with the adapters off. Whoever samples or trains borrows the model from here; nobody else loads
-one.
+base with the adapters off. Code that samples or trains borrows the model from here; no other module
+loads one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class BaseModel:
             lora_activation: from which token on adapters act.
             parameters: what an adapter is; ``full`` is a whole copy of the weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
-            sharded: the model's layers, where processes divide them; with LoRA alone.
+            sharded: the model's layers, where processes divide them; only with LoRA.
         """
         self.name = name
         self.chat = chat
@@ -301,7 +301,7 @@ class BaseModel:
             name: of an adapter or a frozen version; None is the base.
 
         Raises:
-            UnknownPolicyError: there is no such version.
+            UnknownPolicyError: the version does not exist.
         """
         if name is not None:
             self.require_playable(name)
@@ -390,7 +390,7 @@ class BaseModel:
 
         Raises:
             ConfigError: it is a frozen version.
-            UnknownPolicyError: there is no such name.
+            UnknownPolicyError: the name does not exist.
         """
         if name in self.frozen:
             raise ConfigError(
@@ -468,7 +468,7 @@ def check_parameters(parameters: str, form: LoadingForm) -> None:
     """Refuse a kind of weights that there is not, or that cannot learn in this form.
 
     Raises:
-        ConfigError: says which to use.
+        ConfigError: the kind is unknown; the message names those that exist.
     """
     if parameters not in ("lora", "full"):
         raise ConfigError(f"parameters={parameters!r}: use 'lora' or 'full'.")
@@ -488,7 +488,7 @@ def device_named(name: str) -> torch.device:
     """What ``auto``, ``cpu``, ``cuda`` or ``cuda:1`` means on this machine.
 
     Raises:
-        ConfigError: there is no such device.
+        ConfigError: the device does not exist.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

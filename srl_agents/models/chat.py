@@ -20,7 +20,7 @@ _PROMPT_CACHE = 8192
 _ANY_REPLY = "SRL-EARLIER-REPLY"
 """Stands for a reply where a template is asked what comes behind one."""
 _OURS = {"messages", "add_generation_prompt", "raise_exception", "strftime_now"}
-"""Variables of templates that are no arguments of a prompt."""
+"""Variables of templates that are not arguments of a prompt."""
 
 
 class ChatTokenizer:
@@ -84,7 +84,7 @@ class ChatTokenizer:
         Args:
             observation: what the reply answers.
             examples: shown after those of the prompt; what others wrote, broken up too.
-            earlier: the seat's turns until now, oldest first; shown as the prompt's memory says.
+            earlier: the seat's turns until now, oldest first; shown by the rules of the prompt's memory.
             longest: earlier turns are dropped where there would be more tokens than this.
         """
         kept = self._remembered(earlier)
@@ -122,7 +122,7 @@ class ChatTokenizer:
         return words + self.opening
 
     def encode_reply(self, reply: str) -> tuple[int, ...]:
-        """Token ids of a reply that somebody else wrote, as this model would write it.
+        """Token ids of a reply that another author wrote, as this model would write it.
 
         They end with the token that ends a reply; text that spells a template token is broken up.
         """
@@ -238,7 +238,7 @@ class ChatTokenizer:
 
 
 def _template_variables(template: str) -> set[str]:
-    """Names that a chat template takes from whoever renders it.
+    """Names that a chat template takes from its renderer.
 
     Source: the extensions are those with which transformers compiles templates.
     """

@@ -37,10 +37,10 @@ def memory_limit(doing: str, lower: str) -> Iterator[None]:
     except MemoryLimitError:
         raise
     except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is one of the second
-        told = str(error)
-        if isinstance(error, RuntimeError) and not any(text in told for text in _OUT_OF_MEMORY):
+        message = str(error)
+        if isinstance(error, RuntimeError) and not any(text in message for text in _OUT_OF_MEMORY):
             raise
-        first = told.partition("\n")[0].strip()
+        first = message.partition("\n")[0].strip()
         raise MemoryLimitError(f"{doing}: out of memory ({first}). Lower {lower}.") from error
 
 

@@ -48,7 +48,7 @@ def version_of(
 
 @dataclass(frozen=True, slots=True)
 class _Hashed:
-    """Large weights that were hashed, for whoever asks again before they change."""
+    """Large weights that were hashed, kept so that they are hashed once until they change."""
 
     tensors: tuple[weakref.ref[torch.Tensor], ...]
     marks: tuple[object, ...]

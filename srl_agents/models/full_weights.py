@@ -2,7 +2,7 @@
 
 There is one skeleton of modules. A version is a tensor for each of its parameters; passing through a
 version means that the modules hold its tensors, so nothing is copied. Tied weights are one tensor in
-several places. Frozen versions are tensors that somebody handed over, or stay on disk until a batch
+several places. Frozen versions are tensors that a caller handed over, or stay on disk until a batch
 needs them.
 """
 
@@ -39,7 +39,7 @@ _FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 @dataclass(frozen=True, slots=True)
 class _Handed:
-    """A frozen version whose tensors somebody else may still write to, such as a trainer."""
+    """A frozen version whose tensors their owner, such as a trainer, may still write to."""
 
     version: Copy
     counters: list[tuple[torch.Tensor, int]]
@@ -60,7 +60,7 @@ class FullWeights(PolicyWeights):
     Args:
         model: a transformers causal language model in float32; it is frozen and wrapped.
         tokenizer: saved beside weights, so that they can be played.
-        generation: what a saved model's ``generation_config.json`` says, such as where replies end.
+        generation: contents of a saved model's ``generation_config.json``, such as where replies end.
         frozen_in_memory: most frozen versions of those on disk that wait in memory for their next batch.
     """
 
@@ -187,7 +187,7 @@ class FullWeights(PolicyWeights):
             index = json.loads((folder / _INDEX).read_text())
             files = [folder / name for name in sorted(set(index["weight_map"].values()))]
         if not all(path.is_file() for path in files):
-            raise ModelError(f"{folder} holds no {_FILE}: it is no whole model.")
+            raise ModelError(f"{folder} holds no {_FILE}: it is not a whole model.")
         device, dtype = str(self._inner.device), self._inner.dtype
         named = {key: t for path in files for key, t in read_tensors(path, device).items()}
         return {

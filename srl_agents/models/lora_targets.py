@@ -58,7 +58,7 @@ def _without(model: Any, linear: list[str], excluded: tuple[str, ...]) -> list[s
         if not any(_holds(part, name) for name in modules):
             short = sorted({name.rpartition(".")[2] for name in modules if name})
             raise ConfigError(
-                f"lora.exclude_modules: {part!r} is no module of {type(model).__name__}."
+                f"lora.exclude_modules: {part!r} is not a module of {type(model).__name__}."
                 f"{nearest(part, short)} Use some of {short}."
             )
     left = [name for name in linear if not any(_holds(part, name) for part in excluded)]
@@ -131,7 +131,8 @@ def _refusal(model: Any, target: str, linear: list[str]) -> str:
     start = f"lora.target_modules: {target!r}"
     if any(target in name.split(".") for name, _ in model.named_parameters()):
         return (
-            f"{start} is no linear layer of {type(model).__name__} that reads every token: experts, routers, "
-            f"embeddings and the output head stay as they are. Use some of {short}."
+            f"{start} is not a linear layer of {type(model).__name__} that reads every token: experts, "
+            f"routers, embeddings and the output head stay as they are. Use some of {short}."
         )
-    return f"{start} is no layer of {type(model).__name__}.{nearest(target, short)} Use some of {short}."
+    cls = type(model).__name__
+    return f"{start} is not a layer of {cls}.{nearest(target, short)} Use some of {short}."

@@ -56,7 +56,7 @@ class LoRAWeights(PolicyWeights):
         sharded: the model's layers, where processes divide them.
 
     Raises:
-        ConfigError: a target is no layer that can have factors.
+        ConfigError: a target is not a layer that can have factors.
     """
 
     kind: Parameters = "lora"
@@ -135,7 +135,7 @@ class LoRAWeights(PolicyWeights):
         A is uniform in ±1/sqrt(inputs), as PEFT draws it, but from a generator of its own.
         """
         active = self._active
-        # PEFT draws weights, which are replaced at once: leave the global generator alone.
+        # PEFT draws weights, which are replaced at once: keep the global generator's state.
         with torch.random.fork_rng(devices=[]), quiet_libraries():
             self.model.add_adapter(name, copy.deepcopy(self._config))
         self._settle(active)
@@ -212,7 +212,7 @@ class LoRAWeights(PolicyWeights):
 
     @contextmanager
     def acting(self, places: torch.Tensor) -> Iterator[None]:
-        """Inside, adapters act at these places alone.
+        """Inside, adapters act only at these places.
 
         Args:
             places: (R, L, 1) or (1, L, 1), 1 where they act and 0 elsewhere.
@@ -231,7 +231,7 @@ class LoRAWeights(PolicyWeights):
         """Where adapters act.
 
         Raises:
-            ModelError: nobody said where.
+            ModelError: the caller gave no places.
         """
         if self._places is None:
             raise ModelError(
@@ -342,7 +342,7 @@ class LoRAWeights(PolicyWeights):
         try:
             config = json.loads((folder / _CONFIG).read_text())
         except (OSError, ValueError):
-            return tensors  # factors alone; their shapes are compared elsewhere
+            return tensors  # only factors; their shapes are compared elsewhere
         self._check_scale(folder, config)
         self._check_activation(folder, config)
         return tensors | self._left_out(config, tensors)
@@ -360,29 +360,32 @@ class LoRAWeights(PolicyWeights):
         """Refuse factors that were made to be multiplied by another number.
 
         Raises:
-            ModelError: the folder's configuration says so.
+            ModelError: the folder's configuration has another scale.
         """
         try:
-            told, own = config["lora_alpha"] / config["r"], self._config.lora_alpha / self._config.r
+            scale, own = (
+                config["lora_alpha"] / config["r"],
+                self._config.lora_alpha / self._config.r,
+            )
         except (KeyError, TypeError, ZeroDivisionError):
             return
-        if config["r"] == self._config.r and not math.isclose(told, own):
+        if config["r"] == self._config.r and not math.isclose(scale, own):
             raise ModelError(
                 f"{folder} was made with lora alpha {config['lora_alpha']}, and is read with "
-                f"{self._config.lora_alpha}: it would act {own / told:g} times as strongly. Use the same."
+                f"{self._config.lora_alpha}: it would act {own / scale:g} times as strongly. Use the same."
             )
 
     def _check_activation(self, folder: Path, config: Any) -> None:
         """Refuse factors that learned to act on other tokens.
 
         Raises:
-            ModelError: the folder's configuration says so.
+            ModelError: the folder's configuration has another activation.
         """
-        told = config.get("alora_invocation_tokens") if isinstance(config, dict) else None
-        if tuple(told or ()) != self.opening:
-            acts = "tokens that begin a reply" if told else "the first token"
+        tokens = config.get("alora_invocation_tokens") if isinstance(config, dict) else None
+        if tuple(tokens or ()) != self.opening:
+            acts = "tokens that begin a reply" if tokens else "the first token"
             raise ModelError(
-                f"{folder} was made to act from {acts} on ({told or 'plain LoRA'}), and is read to act "
+                f"{folder} was made to act from {acts} on ({tokens or 'plain LoRA'}), and is read to act "
                 f"otherwise ({list(self.opening) or 'plain LoRA'}). Set lora.activation as it was made."
             )
 

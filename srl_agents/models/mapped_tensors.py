@@ -19,7 +19,7 @@ _ALIGNED = 4096
 
 
 class MappedTensors:
-    """Tensors on the CPU that are moved into one file, in place: whoever holds them, holds them still.
+    """Tensors on the CPU that are moved into one file, in place: references to them stay valid.
 
     Args:
         tensors: keep shape, type and numbers; their memory is freed.

@@ -3,7 +3,7 @@
 Neighbours with equally many rows are one batch of matrix products over their stacked factors. Two products
 per adapter and layer would be thousands of small ones, whose calls cost more than their arithmetic.
 
-What a layer reads goes through `lowered` and what it says through `raised`. On the way back the frozen layer
+A layer's inputs go through `lowered` and its outputs through `raised`. On the way back the frozen layer
 has then made a tensor of the slopes of its inputs by the time the factors' part is known, and that part is
 added to it where it lies.
 """
@@ -77,7 +77,7 @@ def lowered(
     if inputs.requires_grad:
         read, *lows = _Lowered.apply(inputs, how, *downs)  # type: ignore[no-untyped-call]
         return read, tuple(lows)
-    # as an output of the function they would have slopes that nobody wants
+    # as an output of the function they would get gradients that are not needed
     _, *lows = _Lowered.apply(inputs, how, *downs)  # type: ignore[no-untyped-call]
     return inputs, tuple(lows)
 
@@ -88,7 +88,7 @@ def raised(
     some: Sequence[Stretch],
     ups: Sequence[torch.Tensor],
 ) -> torch.Tensor:
-    """(R, L, outputs) what a layer says, plus what adapters add to it.
+    """(R, L, outputs) outputs of a layer, plus what adapters add to them.
 
     Args:
         output: (R, L, outputs) of the frozen layer; may be overwritten.
@@ -96,8 +96,8 @@ def raised(
         some: which rows are whose.
         ups: (outputs, rank) B of each adapter, in the order of the stretches.
     """
-    told: torch.Tensor = _Raised.apply(output, tuple(some), *lows, *ups)  # type: ignore[no-untyped-call]
-    return told
+    raised: torch.Tensor = _Raised.apply(output, tuple(some), *lows, *ups)  # type: ignore[no-untyped-call]
+    return raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class _Lowered(torch.autograd.Function):
             below = one.of(inputs).to(ctx.dtype)
             gradients += torch.bmm(within, below).to(saved[0].dtype)
             if reads:
-                # a linear layer's slopes of its inputs are a product that nobody else has
+                # a linear layer's gradient of its inputs is a product that no other code reads
                 _add_product(one.of(back), within.mT, down)
         return back if reads else None, None, *gradients
 
@@ -171,16 +171,16 @@ class _Raised(torch.autograd.Function):
     ) -> torch.Tensor:
         lows, ups = factors[: len(some)], factors[len(some) :]
         if output.is_contiguous() and not output._is_view():  # type: ignore[no-untyped-call]
-            told = output  # no linear layer needs what it said on the way back
+            raised = output  # no linear layer reads its output on the way back
             ctx.mark_dirty(output)
         else:
-            told = output.clone(memory_format=torch.contiguous_format)
+            raised = output.clone(memory_format=torch.contiguous_format)
         with torch.autocast(output.device.type, enabled=False):
             for low, (one, up) in zip(lows, _stacked(some, ups, lows[0].dtype), strict=True):
-                _add_product(one.of(told), low.mT, up.mT)
+                _add_product(one.of(raised), low.mT, up.mT)
         ctx.some = some
         ctx.save_for_backward(*factors)
-        return told
+        return raised
 
     @staticmethod
     def backward(ctx: Any, *incoming: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

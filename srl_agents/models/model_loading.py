@@ -58,7 +58,7 @@ def load_model(folder: Path, form: LoadingForm, device: torch.device, *, whole: 
         folder: holds configuration and weights.
         form: of the weights.
         device: where they go.
-        whole: all of the weights learn, which they do in float32 alone.
+        whole: all of the weights learn, which they do only in float32.
 
     Raises:
         ConfigError: an attention or a quantization that is not installed or cannot work here.
@@ -150,7 +150,7 @@ def _attention(wanted: Attention, device: torch.device) -> dict[str, Any]:
     """Arguments of ``from_pretrained``.
 
     Raises:
-        ConfigError: flash attention is not installed, or there is no GPU for it.
+        ConfigError: flash attention is not installed, or the machine has no GPU for it.
     """
     if wanted == "auto":
         return {}

@@ -26,7 +26,7 @@ _ATTENTION = "srl_rows"
 PACKED_SHARE = 1 / 16
 """Of all memory, for weights in oneDNN's layout."""
 _IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal"})
-"""What models hand to attention and ours has no need of: it knows what each token sees."""
+"""Arguments that models pass to attention and that ours does not read: its mask covers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _CPULinear(torch.nn.Linear):
         return self.weight.device.type == "cpu" and self.weight.dtype == torch.float32
 
     def pack(self) -> None:
-        """Copy a weight that nobody will write to into oneDNN's layout, instead of at every product."""
+        """Copy a weight that stays constant into oneDNN's layout once, instead of at every product."""
         weight = self.weight.detach()
         self._packed = (torch.ops.mkldnn._reorder_linear_weight(weight), self.weight._version)
 
@@ -128,7 +128,7 @@ class PlayingModel(ABC):
     """Passes lines of tokens through versions.
 
     Args:
-        tree: from `second_tree`; nobody else uses it.
+        tree: from `second_tree`; no other code uses it.
     """
 
     mixes: bool
@@ -394,7 +394,7 @@ def _attend(
     odd = sorted(set(wanted) - _IGNORED)
     if odd:
         raise ModelError(
-            f"{type(module).__name__} wants attention with {', '.join(odd)}, which the embedded engine "
+            f"{type(module).__name__} requires attention with {', '.join(odd)}, which the embedded engine "
             "does not have. Use another model, or an engine that serves this one."
         )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

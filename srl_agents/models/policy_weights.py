@@ -2,7 +2,7 @@
 
 An adapter can be trained and lives in the modules; a frozen version only plays and is plain tensors.
 `lora_weights` adds factors to a frozen model, `full_weights` puts other tensors in the place of its
-own. `base_model` holds one of the two and says what their methods mean to the rest.
+own. `base_model` holds one of the two and maps its methods to learners and versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Parameters = Literal["lora", "full"]
 """What learns: low-rank factors beside frozen weights, or copies of all weights."""
 Tensors = dict[str, torch.Tensor]
 ANCHOR = "anchor"
-"""PEFT wants one adapter at all times; this one, of rank 1, is never trained and never shown."""
+"""PEFT requires one adapter at all times; this one, of rank 1, is never trained and never shown."""
 
 
 class PolicyWeights(ABC):
@@ -34,7 +34,7 @@ class PolicyWeights(ABC):
 
     kind: Parameters
     model: Any
-    """The model in PEFT's wrapper, which is how TRL knows that it needs no second one for a
+    """The model in PEFT's wrapper, by which TRL recognises that it needs no second one for a
     reference."""
 
     @property
@@ -82,7 +82,7 @@ class PolicyWeights(ABC):
 
     @abstractmethod
     def activate(self, name: str | None) -> None:
-        """Let forwards pass through an adapter and make it alone trainable."""
+        """Let forwards pass through an adapter and make only that adapter trainable."""
 
     @abstractmethod
     def through(self, name: str | None) -> AbstractContextManager[None]:
@@ -185,7 +185,7 @@ def read_tensors(path: Path, device: str = "cpu") -> Tensors:
     try:
         return load_file(path, device=device)
     except SafetensorError as error:
-        raise ModelError(f"{path} is no whole safetensors file: {error}.") from error
+        raise ModelError(f"{path} is not a whole safetensors file: {error}.") from error
 
 
 def with_anchor(model: Any, layers: list[str]) -> Any:
@@ -200,7 +200,7 @@ def with_anchor(model: Any, layers: list[str]) -> Any:
     """
     model.requires_grad_(False)
     anchor = LoraConfig(r=1, target_modules=layers, task_type="CAUSAL_LM")
-    # PEFT draws weights, which nobody sees: leave the global generator alone.
+    # PEFT draws weights, which are never read: keep the global generator's state.
     try:
         with torch.random.fork_rng(devices=[]), quiet_libraries():
             wrapped = get_peft_model(model, anchor, adapter_name=ANCHOR)

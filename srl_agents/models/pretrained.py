@@ -83,7 +83,7 @@ def _shards(folder: Path) -> list[str]:
 
 
 def _json(path: Path) -> Any:
-    """What a file holds; None where there is none. What is no JSON is for transformers to refuse."""
+    """Content of a JSON file; None if it is missing or not JSON, which transformers then refuses."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

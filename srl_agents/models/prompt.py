@@ -76,7 +76,7 @@ class Prompt:
     thoughts: ThoughtSettings | None = None
     """None: a reply is all that the model writes."""
     memory: MemorySettings | None = None
-    """None: every turn is shown alone."""
+    """None: every turn is shown without earlier turns."""
 
     def __post_init__(self) -> None:
         if any(len(example) != 2 for example in self.examples):

@@ -3,7 +3,7 @@
 Each process keeps an equal part of every layer's weights (torch's FSDP2, `fully_shard`). A pass gathers one
 layer after the other from all of them and lets it go again, forwards and backwards, so all processes make
 their passes together. Embeddings, norms at the end and the output head stay whole, and so do adapters: they
-are small, and nobody who reads or changes them meets a part of a tensor. Source: arXiv:2304.11277.
+are small, and code that reads or changes them never meets a part of a tensor. Source: arXiv:2304.11277.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ShardedLayers:
                 "Leave it out."
             )
         self.tree = second_tree(model)
-        """Modules for engines, which have the layers' weights inside `whole` alone."""
+        """Modules for engines, which have the layers' weights only inside `whole`."""
         inside = [
             (name, parameter)
             for number, layer in enumerate(layers)

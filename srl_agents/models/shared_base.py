@@ -1,7 +1,7 @@
 """One copy of a base's weights for the processes of a machine: written once into a file that all map.
 
-Pages of a mapped file are in memory once, whoever reads them. A frozen base is never written to, so they stay
-shared. `srl_agents.models.model_loading.map_model` is the reader's side.
+Pages of a mapped file are in memory once, for all processes. A frozen base is never written to, so they
+stay shared. `srl_agents.models.model_loading.map_model` is the reader's side.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def share_weights(base: BaseModel, path: Path) -> None:
     """Write a base's frozen weights to a file and read them from there from now on.
 
     Args:
-        base: on the CPU, frozen; whoever holds its parameters holds them still.
-        path: of the file; as large as the weights. Whoever has mapped it keeps it when its name goes.
+        base: on the CPU, frozen; references to its parameters stay valid.
+        path: of the file; as large as the weights. Processes that mapped it keep it when its name is removed.
 
     Raises:
         ModelError: the file cannot be written.

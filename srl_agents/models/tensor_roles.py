@@ -1,4 +1,4 @@
-"""Tensors that leave memory between phases, and what tells how much of it there is.
+"""Tensors that leave memory between phases, and the measure of how much memory there is.
 
 See `srl_agents.memory.phase_manager` for who moves them when.
 """

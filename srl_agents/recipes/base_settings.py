@@ -27,7 +27,7 @@ RESERVED = ("anchor", "default", "base")
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
 """Of learners that a recipe counts and does not name."""
 NAME = "letters, digits, '-', '_' and '.', at most 100, and begin with a letter"
-"""What `is_name` wants, for messages."""
+"""What `is_name` accepts, for messages."""
 
 
 def is_name(text: str) -> bool:
@@ -43,7 +43,7 @@ class Named:
         """Their names.
 
         Raises:
-            ConfigError: there is none, or there are more than names, or these are no texts.
+            ConfigError: no learners, more than there are names, or values that are not texts.
         """
         if isinstance(value, int) and not isinstance(value, bool):
             require(
@@ -73,7 +73,7 @@ class LoRASettings:
     """The adapter's output is multiplied by alpha / rank."""
     target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"
     """Layers that have factors: all linear ones but the output head, or names such as [q_proj, v_proj].
-    Experts and routers of a mixture of experts are no linear layers and stay as they are."""
+    Experts and routers of a mixture of experts are not linear layers and stay as they are."""
     exclude_modules: tuple[str, ...] = ()
     """Modules whose layers have no factors though ``target_modules`` names them, such as [gate,
     shared_expert] or layers."""
@@ -104,7 +104,7 @@ class FullSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSettings:
-    """One base of several; what is absent here is as the recipe says."""
+    """One base of several; what is absent here follows the recipe."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
     model: str = field(metadata={STAND_IN: "tiny"})
@@ -121,7 +121,7 @@ class ModelSettings:
     attention: Attention | None = None
     """What computes attention while learning, instead of the recipe's."""
     device: str | None = None
-    """Where the base and its learners are, instead of the recipe's; ``memory.budget_gib`` wants one device
+    """Where the base and its learners are, instead of the recipe's; ``memory.budget_gib`` requires one device
     for all."""
     prompt: PromptSettings | None = None
     """Instead of the recipe's."""
@@ -144,7 +144,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Base:
-    """A base as a run has it: every setting, wherever the recipe says it."""
+    """A base as a run has it: every setting, wherever the recipe has it."""
 
     name: str
     """Agent id of what its learners begin as."""
@@ -210,13 +210,13 @@ class Base:
         if self.parameters == "lora":
             require(
                 self.full == FullSettings(),
-                "full: with parameters 'lora' there are no whole weights; set parameters to 'full'.",
+                "full: parameters 'lora' train no whole weights; set parameters to 'full'.",
             )
             return
         require(self.parameters == "full", f"parameters={self.parameters!r}: use 'lora' or 'full'.")
         require(
             self.lora == LoRASettings(),
-            "lora: with parameters 'full' there is no adapter; leave out one of the two.",
+            "lora: parameters 'full' train no adapter; leave out one of the two.",
         )
         require(
             self.quantization == "none",

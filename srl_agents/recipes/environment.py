@@ -34,7 +34,7 @@ class Surroundings:
     paid: tuple[str, ...]
     """Components that its rewards are the sum of."""
     statistics: tuple[str, ...]
-    """Components that it tells at the end."""
+    """Components that it reports at the end."""
     references: tuple[str, ...]
     """What decides whether a move is right, by name; only rewards read it."""
     resource: str = ""

@@ -1,6 +1,6 @@
 """What can go wrong in a run, by name: what it is, its likely cause, what helps, and what may be done.
 
-A detector raises or reports a name of `FAULTS`; a recipe's ``survival.policies`` says what is done then.
+A detector raises or reports a name of `FAULTS`; a recipe's ``survival.policies`` sets what is done then.
 `docs/reference/faults.md` is written from this table and from the faults that the tests inject.
 """
 
@@ -20,7 +20,7 @@ last whole update as a checkpoint and end with `STOPPED`."""
 STOPPED = 3
 """Exit code of a run that a fault stopped."""
 NOTHING_LEARNED = 1
-"""Exit code of a run that came to its end and in which nobody took a step."""
+"""Exit code of a run that came to its end and in which no learner took a step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class FaultKind:
     fix: str
     """What helps; an imperative."""
     policy: Policy
-    """Unless the recipe says otherwise."""
+    """The default; a recipe may set another."""
     may: tuple[Policy, ...]
     """Policies that make sense."""
 
@@ -50,7 +50,7 @@ _CALMER = "lower training.learning_rate or training.max_grad_norm, or raise trai
 
 FAULTS: Mapping[str, FaultKind] = {
     "loss_not_finite": FaultKind(
-        what="the loss of a batch is no number or infinite",
+        what="the loss of a batch is NaN or infinite",
         cause="advantages or probabilities that left what a float holds",
         fix=_CALMER,
         policy="skip_batch",
@@ -64,7 +64,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_SIGNS,
     ),
     "gradient_not_finite": FaultKind(
-        what="the gradient of a batch is no number or infinite",
+        what="the gradient of a batch is NaN or infinite",
         cause="a number that left its type on the way back",
         fix=f"{_CALMER}; use dtype float32 or no training.autocast",
         policy="skip_batch",
@@ -78,7 +78,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_SIGNS,
     ),
     "weights_broken": FaultKind(
-        what="after a step or a merge weights are no numbers, or larger than 1e6",
+        what="after a step or a merge weights are NaN, or larger than 1e6",
         cause="a learning rate that is far too high",
         fix="lower training.learning_rate, first by a factor of 10",
         policy="roll_back",
@@ -202,7 +202,7 @@ FAULTS: Mapping[str, FaultKind] = {
     "matches_lost": FaultKind(
         what="most matches of a phase could not be finished",
         cause="a sandbox that cannot start, or code of the environment that raises",
-        fix="mend what the first lost match says",
+        fix="mend the fault of the first lost match",
         policy="stop",
         may=_ENDS,
     ),

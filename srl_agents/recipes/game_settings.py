@@ -38,14 +38,14 @@ class GameSettings:
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of `srl_envs.make`, in evaluation and in training."""
     levels: tuple[dict[str, Any], ...] = ()
-    """Options that are laid over these in training alone, from easy to hard, for example
+    """Options that are laid over these only in training, from easy to hard, for example
     [{difficulty: 1}, {difficulty: 3}]; evaluation has ``env_options``."""
     wrappers: tuple[dict[str, Any], ...] = ()
     """Wrappers around it, as in the recipe."""
     teams: tuple[int, ...] = ()
     """Team per seat; empty where every seat plays for itself."""
     credit: CreditSettings | None = None
-    """How its rewards become advantages. Absent: as the recipe's ``credit`` says, by the game's own mode
+    """How its rewards become advantages. Absent: by the recipe's ``credit``, with the game's own mode
     where that names none."""
     rewards: RewardSettings | None = None
     """What counts how much in what credit sees; absent: the recipe's ``rewards``."""
@@ -88,7 +88,7 @@ class Game:
     paid: tuple[str, ...]
     statistics: tuple[str, ...]
     references: tuple[str, ...]
-    """What it knows to be right, by name."""
+    """Answers that the game holds to be right, by name."""
     resource: str
     """The component that is the share of a scarce pool; empty without a pool."""
     most_replies: int
@@ -146,7 +146,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
     known = spec(adopt(entry.env))
     around = _around(entry.env, entry.env_options, entry.wrappers)
     seats = around.seats
-    mode: Mode = known.mode if seats > 1 else "cooperative"  # a task: nobody is paid otherwise
+    mode: Mode = known.mode if seats > 1 else "cooperative"  # a task: no other seat is paid
     _check_teams(known.id, entry.teams, seats, mode)
     levels: list[dict[str, Any]] = []
     whole, rows = [around.whole], []
@@ -211,7 +211,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
 
 
 def check_games(games: tuple[Game, ...]) -> None:
-    """What no game shows alone.
+    """Check rules that concern several games.
 
     Raises:
         ConfigError: two have one name, or none is trained.
@@ -253,7 +253,7 @@ def _refuse_alike(games: tuple[Game, ...]) -> None:
 
 
 def arenas_of(games: tuple[Game, ...], agents: tuple[str, ...] = ()) -> tuple[Arena, ...]:
-    """The games as a league knows them; ``agents`` are measured against in all, beside the bots."""
+    """The games as arenas of a league; ``agents`` are measured against in all, beside the bots."""
     return tuple(
         Arena(
             env_id=game.env_id,

@@ -27,8 +27,8 @@ class GenerationSettings:
     counted."""
     in_flight: Literal["keep", "switch"] = "keep"
     """What a new version does to matches that are being played: ``keep``, they end with the versions that
-    they began with; ``switch``, the learners' next turns are written by the new one. Every turn says which
-    version wrote it."""
+    they began with; ``switch``, the learners' next turns are written by the new one. Every turn records
+    its version."""
     refill_limit: int = 0
     """Further start states that a learner may play per update in place of flat groups, in which all
     attempts were paid the same."""

@@ -25,7 +25,7 @@ def find_recipe(name: str) -> Path:
     """A recipe file by path, or a shipped one by name.
 
     Raises:
-        ConfigError: there is no such file; names the nearest shipped recipe.
+        ConfigError: the file does not exist; the message names the nearest shipped recipe.
     """
     return find_yaml("recipe", name, SHIPPED)
 

@@ -25,7 +25,7 @@ class MemorySettings:
     where the head was the embedding; ``routers`` of mixtures of experts."""
     tf32: bool = False
     """Let products of float32 matrices on a GPU round what they read to TensorFloat32, which is faster and
-    less exact. On a CPU it changes nothing, and the run says so."""
+    less exact. On a CPU it changes nothing, and the run prints that."""
     sharded: bool = False
     """Divide the base's layers among the processes that torchrun started, so that each holds its part of them
     while learning (torch's FSDP2). While the embedded engine plays, each process has them whole; a vLLM

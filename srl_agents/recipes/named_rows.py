@@ -37,7 +37,7 @@ def give_files(settings: dict[str, Any], folder: Path | None) -> None:
 
 
 def _options(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Mappings in which a game's options stand; what is no mapping is refused where settings are built."""
+    """Mappings that hold a game's options; other values are refused where settings are built."""
     games = settings.get("environments")
     for game in [settings, *(games if isinstance(games, list) else [])]:
         if isinstance(game, dict):

@@ -1,4 +1,4 @@
-"""What a recipe says of opponents beyond its learners: names, hashes and budgets of agents."""
+"""Checks of a recipe's opponents other than its learners: names, hashes and budgets of agents."""
 
 from __future__ import annotations
 
@@ -70,20 +70,20 @@ def check_anybody_met(recipe: LeagueRecipe) -> None:
     ):
         require(
             not names,
-            f"{section}: {', '.join(names)}: nobody meets others in training, because {games} "
+            f"{section}: {', '.join(names)}: learners meet no opponents in training, because {games} "
             "has one seat. Leave them out, or train in a game with more seats.",
         )
 
 
 def check_budgets(recipe: LeagueRecipe) -> None:
-    """Every endpoint has a budget that lets it be met, in training or in a look, and nobody else has one."""
+    """Every endpoint has a budget for training or for looks at the learners; other agents have none."""
     budgets = recipe.opponents.budgets
     served = [text for text in recipe.guests if isinstance(parse(text), EndpointName)]
     strangers = [text for text in budgets if text not in served]
     require(
         not strangers,
-        f"opponents.budgets: {strangers} are no endpoints of opponents.agents or evaluation.agents, and cost "
-        "nothing; leave them out.",
+        f"opponents.budgets: {strangers} are not endpoints of opponents.agents or evaluation.agents, "
+        "and cost nothing; leave them out.",
     )
     for text in served:
         require(

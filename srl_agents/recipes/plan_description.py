@@ -1,4 +1,4 @@
-"""What the planner is told of a recipe: the model's numbers, and how much its environment makes it read.
+"""The planner's input from a recipe: the model's numbers, and how much its environment makes it read.
 
 Nothing is loaded: a tokenizer where one is on this machine, else a stated number of characters per token.
 """
@@ -48,7 +48,7 @@ _TEMPLATE_TOKENS = 32
 _LARGE_VOCABULARY = 32_768
 """Tokens from which `srl_agents.trainers.token_head` takes its own head on a CPU."""
 _LARGE_MODEL = 1e9
-"""Weights from which a base is bfloat16 unless the recipe says otherwise."""
+"""Weights from which a base is bfloat16 by default."""
 _ATTENTION: dict[str, Attention] = {"eager": "eager", "flash_attention_2": "flash"}
 Count = Callable[[str], int]
 
@@ -57,7 +57,7 @@ def architecture_of(model: str) -> Architecture:
     """The numbers of a model, from a folder, the hub's cache or those that come with SRL.
 
     Raises:
-        ConfigError: nothing here knows it, or it is no decoder that can be planned.
+        ConfigError: the model is not found, or is not a decoder that can be planned.
     """
     folder = catalog.local_folder(model)
     if folder is not None:
@@ -215,7 +215,7 @@ def _judge_type(base: Base, model: Architecture) -> BaseType:
 
 def _head(base: Base, model: Architecture, accelerator: bool) -> Head:
     """What scores tokens: the recipe's choice, where it has one."""
-    chosen = str(getattr(base.training, "log_probabilities", "trl"))  # DPO has TRL's alone
+    chosen = str(getattr(base.training, "log_probabilities", "trl"))  # DPO has only TRL's
     if chosen != "auto":
         return "chunked" if chosen == "chunked" else "trl"
     ours = not accelerator and base.parameters == "lora" and model.vocabulary >= _LARGE_VOCABULARY
@@ -260,7 +260,7 @@ def _together(games: Sequence[Traffic], weights: Sequence[float]) -> Traffic:
 
 def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Traffic:
     """What a bot reads in a few episodes; most turns of a seat make the rows. Without bots: random play."""
-    tokens_of, told = _counter(base)
+    tokens_of, counted = _counter(base)
     known = spec(game.env_id)
     bot = next((name for name in ("middle", *known.bots) if name in known.bots), "")
     texts, turns = _read_by(bot, game.env_id, canonical_json(game.options), game.seats)
@@ -275,7 +275,7 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
         mean_reply_tokens=reply,
         own_prompt_tokens=max(prompts) - min(prompts),
         mean_new_tokens=_new_tokens(texts, tokens_of, recipe.rollout.group_size),
-        source=f"{_EPISODES} episodes of {player}, {told}; every reply at its limit",
+        source=f"{_EPISODES} episodes of {player}, {counted}; every reply at its limit",
     )
 
 

@@ -25,10 +25,10 @@ class AgentSettings:
     name: str = ""
     """Its id; ``bot:NAME``, the adapter folder's name or the model's name if absent."""
     lineage: str = ""
-    """Training run that it comes from; versions of one lineage are no strangers in cross-play."""
+    """Training run that it comes from; versions of one lineage are not strangers in cross-play."""
     role: Role = "frozen"
-    """``main``: opponents are chosen for it. ``anchor``: defines the rating zero. ``heldout``: met in
-    evaluation alone."""
+    """``main``: opponents are chosen for it. ``anchor``: defines the rating zero. ``heldout``: met only in
+    evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class PopulationRecipe:
     max_new_tokens: int = 64
     """Per reply."""
     order: Literal["exact", "free"] = "exact"
-    """``exact``: matches of a batch advance in lockstep. ``free``: nobody waits for the slowest, such as an
+    """``exact``: matches of a batch advance in lockstep. ``free``: no match waits for the slowest, such as an
     endpoint; repeatable in seeds and schedule, not in rounding."""
     workers: int = 0
     """Processes that play; 0 plays in the league's own."""
@@ -99,7 +99,7 @@ class PopulationRecipe:
         """Who plays, by id.
 
         Raises:
-            SRLError: somebody is nobody; see `srl_agents.agents.resolver.find`.
+            SRLError: an agent's name cannot be resolved; see `srl_agents.agents.resolver.find`.
         """
         return {self.agent_id(agent): find(agent.agent, self.env) for agent in self.agents}
 
@@ -113,7 +113,7 @@ class PopulationRecipe:
         return name.model if isinstance(name, ModelName | EndpointName) else str(name)
 
     def version(self, agent: AgentSettings, contents: dict[str, Any]) -> AgentVersion:
-        """An agent as the store knows it."""
+        """An agent as the store records it."""
         name = self.agent_id(agent)
         lineage = agent.lineage or name.partition("@")[0]
         return AgentVersion(agent_id=name, lineage=lineage, role=agent.role, spec=contents)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from srl_agents.league.settings import require
 
 PART_MATCHES = 16
-"""Matches of a part where a recipe says nothing."""
+"""Matches of a part in recipes without this setting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaySettings:
-    """Who trains and plays where with ``srl train --ray``; without the flag nobody reads this.
+    """Who trains and plays where with ``srl train --ray``; without the flag these settings have no effect.
 
     The trainer is one process, on a node that sees the run's folder. A worker is one process with its own
     base and engine. It plays parts of ``asynchronous.part_matches`` matches, each leased to it for a time.

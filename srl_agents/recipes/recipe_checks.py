@@ -98,7 +98,7 @@ def _check_names(recipe: LeagueRecipe) -> None:
         f"learners: {both} are names of bases, too, and agents are called by either; rename the learner.",
     )
     unknown = [name for name in recipe.roles if name not in recipe.learners]
-    require(not unknown, f"roles: {unknown} are no learners; there are {recipe.learners}.")
+    require(not unknown, f"roles: {unknown} are not learners; there are {recipe.learners}.")
 
 
 def _check_mains(recipe: LeagueRecipe) -> None:
@@ -129,7 +129,7 @@ def _check_games(recipe: LeagueRecipe) -> None:
                 f"{name}: with `environments` each of them has its own {name}; leave it out here.",
             )
     check_games(recipe.games)
-    Arenas(arenas_of(recipe.games))  # refuses two games that cannot be told apart
+    Arenas(arenas_of(recipe.games))  # refuses two games with one name or equal options
 
 
 def _check_curriculum(recipe: LeagueRecipe) -> None:
@@ -277,11 +277,11 @@ def _check_coordination(recipe: LeagueRecipe) -> None:
         kind.check(learners=len(recipe.learners), parameters=recipe.bases[0].parameters)
         return
     together = [base for base in recipe.bases if len(base.learners) > 1]
-    told = "; ".join(f"{b.name} has {', '.join(b.learners)}" for b in recipe.bases)
+    bases = "; ".join(f"{b.name} has {', '.join(b.learners)}" for b in recipe.bases)
     require(
         bool(together),
         f"coordination.kind={kind.kind!r}: weights of different bases cannot be merged or compared, and "
-        f"no base has two learners: {told}. Put two learners on one base, or use kind 'independent'.",
+        f"no base has two learners: {bases}. Put two learners on one base, or use kind 'independent'.",
     )
     for base in together:
         kind.check(learners=len(base.learners), parameters=base.parameters)
@@ -293,7 +293,7 @@ def _check_first_adapters(recipe: LeagueRecipe) -> None:
     strangers = [name for name in given if name not in recipe.learners]
     require(
         not strangers,
-        f"init_adapter: {strangers} are no learners; there are {list(recipe.learners)}.",
+        f"init_adapter: {strangers} are not learners; there are {list(recipe.learners)}.",
     )
     require(
         not recipe.models or not isinstance(recipe.init_adapter, str),
@@ -334,7 +334,7 @@ def _check_thoughts(recipe: LeagueRecipe, base: Base) -> None:
     }
     unread = [f"rewards.terms.{name}" for name, term in terms.items() if term.judges_thoughts]
     unread += [] if recipe.games[0].credit.train_thoughts else ["credit.train_thoughts"]
-    require(not unread, f"{', '.join(unread)}: there are no thoughts; set prompt.thoughts.")
+    require(not unread, f"{', '.join(unread)}: the model writes no thoughts; set prompt.thoughts.")
 
 
 def _check_generation(recipe: LeagueRecipe) -> None:
@@ -387,7 +387,7 @@ def _check_generation(recipe: LeagueRecipe) -> None:
 
 
 def _check_several(recipe: LeagueRecipe) -> None:
-    """What is of one base alone is refused with several, by name."""
+    """Refuse settings that hold for only one base in recipes with several, by name."""
     if len(recipe.bases) == 1:
         return
     require(
@@ -440,7 +440,7 @@ def _check_seats(recipe: LeagueRecipe) -> None:
     seats, teams = game.seats, game.teams
     strangers = [name for name in recipe.seats if name not in recipe.learners]
     require(
-        not strangers, f"seats: {strangers} are no learners; there are {list(recipe.learners)}."
+        not strangers, f"seats: {strangers} are not learners; there are {list(recipe.learners)}."
     )
     for name, held in recipe.seats.items():
         require(
@@ -456,7 +456,7 @@ def _check_seats(recipe: LeagueRecipe) -> None:
         require(
             not teams or bool(whole),
             f"seats.{name}={list(held)}: with teams={list(teams)} learners are measured in all seats of a "
-            "team, and these are no whole one. Name every seat of a team, or leave out one of the two.",
+            "team, and these are not a whole one. Name every seat of a team, or leave out one of the two.",
         )
     mains = _mains(recipe)
     empty = [s for s in range(seats) if all(s not in recipe.seats.get(m, (s,)) for m in mains)]

@@ -34,7 +34,7 @@ class RolloutSettings:
     min_p: float = 0.0
     """Samples from only tokens of at least this share of the largest probability."""
     order: Literal["exact", "free"] = "exact"
-    """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: nobody waits
+    """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: no match waits
     for the slowest; repeatable in seeds and schedule, not in rounding."""
     concurrency: int = 128
     """Matches that are live at once."""

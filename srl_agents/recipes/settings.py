@@ -84,7 +84,7 @@ class LeagueRecipe:
     """Instead of ``env``: several games, each with its weight and what is different in it. See
     docs/guides/several_games.md."""
     curriculum: Annotated[CurriculumSettings, CURRICULUM] = field(default_factory=FixedShares)
-    """How training is shared out among games and levels; its ``kind`` says which settings it has."""
+    """How training is shared out among games and levels; its ``kind`` selects its settings."""
     model: str = field(default="", metadata={STAND_IN: "tiny"})
     """The base of all learners: ``tiny``, ``smollm2-135m``, a hub id, or a folder. It has no default: either
     this or ``models`` is there."""
@@ -112,13 +112,13 @@ class LeagueRecipe:
     """Optimizer updates per learner."""
     parameters: Parameters = "lora"
     """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
-    weights. ``docs/guides/choose_a_trainer.md`` says what either costs."""
+    weights. ``docs/guides/choose_a_trainer.md`` has the costs of both."""
     dtype: DType = "auto"
     """Of the frozen base: ``auto`` is bfloat16 above 1e9 parameters, else float32. Adapters, their
-    gradients and probabilities are float32 always, and whole weights learn in float32 alone."""
+    gradients and probabilities are float32 always, and whole weights learn only in float32."""
     quantization: Quantization = "none"
     """``nf4`` keeps the linear layers of the frozen base in 4 bits (QLoRA, arXiv:2305.14314), on a GPU and on
-    the CPU; with ``parameters: lora`` alone."""
+    the CPU; only with ``parameters: lora``."""
     attention: Attention = "auto"
     """What computes attention while learning; ``auto`` is transformers' choice. The embedded engine has
     its own."""
@@ -127,9 +127,9 @@ class LeagueRecipe:
     prompt: PromptSettings = field(default_factory=PromptSettings)
     """What learners read before each observation."""
     lora: LoRASettings = field(default_factory=LoRASettings)
-    """Shape of the learners' adapters; with ``parameters: lora`` alone."""
+    """Shape of the learners' adapters; only with ``parameters: lora``."""
     full: FullSettings = field(default_factory=FullSettings)
-    """Of whole weights; with ``parameters: full`` alone."""
+    """Of whole weights; only with ``parameters: full``."""
     init_adapter: str | dict[str, str] | None = None
     """Folder of a PEFT adapter of this model and of the shape in ``lora``, whose weights all learners begin
     with; or learner -> folder, and who is not named begins as the base."""
@@ -145,7 +145,7 @@ class LeagueRecipe:
     promotion: PromotionSettings | None = None
     """Gate that a main's snapshot passes before it is frozen; without it every snapshot is."""
     training: Annotated[AlgorithmSettings, TRAINING] = field(default_factory=GRPOSettings)
-    """How learners are updated; its ``algorithm`` says which settings it has."""
+    """How learners are updated; its ``algorithm`` selects its settings."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     """When and against whom learners are looked at."""
     scale_advantages: bool = False
@@ -155,11 +155,11 @@ class LeagueRecipe:
     coordination: Annotated[CoordinationSettings, COORDINATION] = field(
         default_factory=IndependentSettings
     )
-    """How learners' updates are combined; its ``kind`` says which settings it has."""
+    """How learners' updates are combined; its ``kind`` selects its settings."""
     rewards: RewardSettings | None = None
     """What counts how much in what credit sees; absent: what the environment pays."""
     reward_model: RewardModelSettings | None = None
-    """A learned judge beside the rules, for credit alone; absent: the rules are all."""
+    """A learned judge beside the rules, only for credit; absent: the rules are all."""
     sharing: SharingSettings | None = None
     """How learners are shown what others wrote; absent: they are not."""
     snapshot_every: int = 10
@@ -171,20 +171,20 @@ class LeagueRecipe:
     keep_best_checkpoints: int = 1
     """Besides, those with the highest score in a look at the same update; 0 keeps none."""
     engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
-    """What samples replies; its ``kind`` says which settings it has."""
+    """What samples replies; its ``kind`` selects its settings."""
     placement: Literal["auto", "colocated", "hybrid", "disaggregated"] = "auto"
     """Where versions are sampled. ``colocated``: engine and trainer take turns in one process, each with
     weights of its own. ``hybrid``: they share the memory of the base's weights. ``disaggregated``: each has a
-    process and weights of its own. ``auto`` takes what needs the fewest copies, and says why. See
+    process and weights of its own. ``auto`` takes what needs the fewest copies, and prints why. See
     docs/design/placements.md."""
     transport: Annotated[TransportSettings, TRANSPORT] | None = None
-    """How new weights reach the engine; its ``kind`` says which settings it has. Absent: ``shared`` within a
+    """How new weights reach the engine; its ``kind`` selects its settings. Absent: ``shared`` within a
     process; between two that take turns ``host_memory`` where it is there; ``files`` where matches are played
     ahead, because their weights must outlive both."""
     asynchronous: GenerationSettings | None = None
     """Another process plays for later updates while this one trains; absent: they take turns."""
     ray: RaySettings = field(default_factory=RaySettings)
-    """Who plays where with ``srl train --ray``; without it nobody reads this."""
+    """Who plays where with ``srl train --ray``; without the flag it has no effect."""
     survival: SurvivalSettings = field(default_factory=SurvivalSettings)
     """What counts as gone wrong, and what is done then."""
     memory: MemorySettings = field(default_factory=MemorySettings)
@@ -227,7 +227,7 @@ class LeagueRecipe:
         """Where learners play: ``env`` with its options, or those of ``environments``.
 
         Raises:
-            ConfigError: one of them cannot be played as the recipe wants it.
+            ConfigError: a game cannot be played with the recipe's settings.
         """
         require(
             bool(self.env) != bool(self.environments),
@@ -308,7 +308,7 @@ class LeagueRecipe:
         """Where versions of a base are sampled, and why, if the recipe does not say it.
 
         Raises:
-            ConfigError: the recipe says something that its engine or ``asynchronous`` contradicts.
+            ConfigError: a setting contradicts the recipe's engine or ``asynchronous``.
         """
         facts = placement_facts(
             engine,
@@ -378,7 +378,7 @@ class LeagueRecipe:
 
     @property
     def judges_answers(self) -> bool:
-        """Whether a reward compares replies with what a game knows to be right."""
+        """Whether a reward compares replies with the answers that a game holds to be right."""
         return any(
             term.references
             for game in self.games
@@ -388,5 +388,5 @@ class LeagueRecipe:
 
     @property
     def guests(self) -> tuple[str, ...]:
-        """Ids of agents that are no part of this league, and whom its learners meet."""
+        """Ids of agents outside this league that its learners meet."""
         return tuple(dict.fromkeys((*self.opponents.agents, *self.evaluation.agents)))

@@ -11,7 +11,7 @@ from srl_envs.errors import ConfigError, nearest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SurvivalSettings:
-    """Faults are in ``docs/reference/faults.md``, with what is done unless ``policies`` says otherwise."""
+    """Faults are in ``docs/reference/faults.md``, each with its default policy; ``policies`` sets others."""
 
     policies: dict[str, Policy] = field(default_factory=dict)
     """Fault -> ``go_on``, ``skip_batch``, ``halve_micro_batch``, ``halve_play``, ``roll_back`` or
@@ -39,7 +39,7 @@ class SurvivalSettings:
     reward_patience: int = 5
     """Updates in a row; twice as many must have been before."""
     silent_updates: int = 10
-    """Updates without one accepted reply of anybody, from the first on."""
+    """Updates without one accepted reply of any learner, from the first on."""
     stale_above: float = 16.0
     """Optimizer steps."""
     reply_deadline_s: float = 3600.0
@@ -59,7 +59,7 @@ class SurvivalSettings:
     stop between two checkpoints. Whole weights are never copied: a stop before an update's steps writes them
     as they are, and Ctrl-C or SIGTERM after the first step lets the update end."""
     allow_nothing_learned: bool = False
-    """A run in which nobody took a step ends like any other, and its adapters are exported."""
+    """A run without any optimizer step ends like any other, and its adapters are exported."""
 
     _COUNTS: ClassVar = ("entropy_patience", "reward_patience", "silent_updates")
     _ABOVE_ZERO: ClassVar = (

@@ -18,7 +18,7 @@ class WarmStartSettings:
     """Who plays; every seat of a game draws one of them."""
     recorded: str = ""
     """A file that ``srl play --save`` or ``Transcript.save`` wrote, or a folder of such (``*.jsonl``): games
-    of people, or of whoever else, on the training split."""
+    of people, or of any other players, on the training split."""
     recorded_seats: tuple[int, ...] = ()
     """Whose replies of recorded games are imitated, counted from 0; those of all seats if absent."""
     imitate: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class WarmStartSettings:
         )
         require(
             bool(self.recorded) or not self.recorded_seats,
-            "recorded_seats: there are no recorded games; name them by recorded.",
+            "recorded_seats: the recipe has no recorded games; name them by recorded.",
         )
         require(
             all(seat >= 0 for seat in self.recorded_seats),

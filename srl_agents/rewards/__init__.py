@@ -1,1 +1,1 @@
-"""What a recipe adds to the rewards of a game, and what a learned judge does, for credit alone."""
+"""Rewards that a recipe adds to those of a game, and a learned judge, which only credit reads."""

@@ -31,7 +31,7 @@ class RewardsByGame:
         for number, episode in enumerate(episodes):
             places[self._game_of(episode.spec)].append(number)
         judged = list(episodes)
-        told: dict[str, list[tuple[int, Metrics]]] = defaultdict(list)
+        weighted: dict[str, list[tuple[int, Metrics]]] = defaultdict(list)
         for game, own in places.items():
             rewards = self._rewards.get(game)
             if rewards is None:
@@ -40,5 +40,5 @@ class RewardsByGame:
             for place, episode in zip(own, values, strict=True):
                 judged[place] = episode
             for policy, found in metrics.items():
-                told[policy].append((len(own), found))
-        return judged, {policy: mean_metrics(own) for policy, own in told.items()}
+                weighted[policy].append((len(own), found))
+        return judged, {policy: mean_metrics(own) for policy, own in weighted.items()}

@@ -13,6 +13,6 @@ def find_rubric(name: str) -> Path:
     """A rubric file by path, or a shipped one by name.
 
     Raises:
-        ConfigError: there is no such file; names the nearest shipped rubric.
+        ConfigError: the file does not exist; the message names the nearest shipped rubric.
     """
     return find_yaml("rubric", name, SHIPPED_RUBRICS)

@@ -21,7 +21,7 @@ FIELDS = ("observation", "seat")
 class RubricTerm(RewardTerm):
     """What a rubric makes of a seat's replies; see ``docs/guides/rewards.md``.
 
-    The rubric reads the reply, the fields in `FIELDS`, and what the game knows to be right
+    The rubric reads the reply, the fields in `FIELDS`, and the answers that the game holds to be right
     (`Turn.references`). Where it reads the latter, only moves that answer a question are judged.
     """
 
@@ -35,7 +35,7 @@ class RubricTerm(RewardTerm):
 
     reads: Literal["reply", "move"] = "reply"
     """``reply``: all that was written. ``move``: the answer in the move that the game accepted, nothing
-    where it accepted none; for rubrics that read what the game knows to be right."""
+    where it accepted none; for rubrics that read the game's right answers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,7 +44,7 @@ class RubricTerm(RewardTerm):
         self._built()
         if self.reads == "move" and not self.references:
             raise ConfigError(
-                "reads='move' is for rubrics that read what the game knows to be right; leave it out."
+                "reads='move' is for rubrics that read the game's right answers; leave it out."
             )
 
     @property
@@ -83,8 +83,8 @@ class RubricTerm(RewardTerm):
         return turn.reply if self.reads == "reply" else turn.answer or ""
 
     def _chosen(self, played: Played, asks: bool) -> list[int]:
-        """Numbers of the seat's turns whose replies count: not those that nobody wrote, and where the rubric
-        asks what is right, not those that answer no question."""
+        """Numbers of the seat's turns whose replies count. Turns without a reply do not; where the rubric
+        reads right answers, turns that answer no question do not."""
         written = [
             k
             for k, turn in enumerate(played.trajectory.turns)

@@ -62,8 +62,8 @@ class RewardSettings:
 
         Args:
             paid: components that its rewards are the sum of.
-            statistics: components that it tells at the end.
-            references: what it knows to be right, by name.
+            statistics: components that it reports at the end.
+            references: answers that it holds to be right, by name.
             max_new_tokens: limit of a reply.
             resource: the statistic that is the share of a scarce pool; empty without a pool.
 
@@ -91,8 +91,8 @@ class RewardSettings:
                 if needed not in references:
                     raise ConfigError(
                         f"rewards.terms.{name} reads {needed!r}, which this environment does not have: "
-                        f"it knows {', '.join(references) or 'no right answers'}. "
-                        "docs/guides/rewards.md lists what each game knows."
+                        f"it has {', '.join(references) or 'no right answers'}. "
+                        "docs/guides/rewards.md lists the answers of each game."
                     )
             try:
                 term.judge(max_new_tokens)

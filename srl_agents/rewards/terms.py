@@ -45,7 +45,7 @@ class RewardTerm(ABC):
     """Reward units for a value of 1; below 0 for a penalty."""
 
     judges_thoughts: ClassVar[bool] = False
-    """Whether it says nothing where nobody thinks."""
+    """Whether it gives no value to replies without thoughts."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.weight) or self.weight == 0:

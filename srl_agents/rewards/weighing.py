@@ -23,8 +23,8 @@ class RecipeRewards:
     Args:
         settings: of the recipe.
         paid: components that the environment's rewards are the sum of.
-        statistics: components that it tells at the end.
-        references: what it knows to be right, by name.
+        statistics: components that it reports at the end.
+        references: answers that it holds to be right, by name.
         max_new_tokens: limit of a reply.
         resource: the statistic that is the share of a scarce pool; empty without a pool.
 
@@ -103,7 +103,7 @@ class RecipeRewards:
             values = self._judges[name](played)
         except ConfigError as error:
             raise ConfigError(f"rewards.terms.{name}: {error}") from None
-        except Exception as error:  # foreign code: its fault is told with its place
+        except Exception as error:  # foreign code: its fault is reported with its place
             raise ConfigError(
                 f"rewards.terms.{name} raised {type(error).__name__}: {error}"
             ) from error
@@ -117,8 +117,8 @@ class RecipeRewards:
         return values
 
     def _weighed(self, trajectory: Trajectory, terms: Mapping[str, Sequence[float]]) -> Trajectory:
-        """One seat's part with the weighted rewards; what it was paid before its first turn stays in
-        the total alone."""
+        """One seat's part with the weighted rewards; what it was paid before its first turn stays only in
+        the total."""
         late = sum(
             weight * trajectory.components.get(name, 0.0)
             for name, weight in self._weights.items()

@@ -2,7 +2,7 @@
 
 An order is the matches of one update. One process writes orders and learns, another plays them and adds
 each match that ends. Either may be killed at any moment: an order is there whole or not at all, a match's
-line likewise, a match that was written twice counts once, and whoever begins again reads what is left to do.
+line likewise, a match that was written twice counts once, and a process that restarts reads what is left.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class MatchBuffer:
     """One run's buffer.
 
     Args:
-        folder: for it alone; made if absent.
+        folder: only for this buffer; made if absent.
         most_waiting: orders that may be there and not yet be learned from.
 
     Raises:
@@ -137,7 +137,7 @@ class MatchBuffer:
         temporary.replace(path)
 
     def numbers(self) -> list[int]:
-        """Of the orders that are there; what somebody else put there is none."""
+        """Of the orders that are there; other files in the folder are left out."""
         names = (path.name.removesuffix(_ORDER) for path in self.folder.glob(f"*{_ORDER}"))
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
@@ -156,8 +156,8 @@ class MatchBuffer:
             raise StoreError(f"{file_fault(error, path)}.") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise StoreError(
-                f"{path} is no order of matches ({type(error).__name__}: {error}). Delete it: what it asked "
-                "for is ordered again."
+                f"{path} is not an order of matches ({type(error).__name__}: {error}). "
+                "Delete it: its matches are ordered again."
             ) from None
 
     def versions(self) -> set[str]:

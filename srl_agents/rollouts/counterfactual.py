@@ -32,7 +32,7 @@ class Replays:
         self._envs: dict[str, GameEnv] = {}
 
     def outcomes(self, episode: Episode, idle: Set[int]) -> tuple[float, ...]:
-        """Outcome of each seat; with nobody idle, those of the episode.
+        """Outcome of each seat; with no idle seats, those of the episode.
 
         Raises:
             SandboxError: the game runs code and could not.
@@ -73,7 +73,7 @@ class _Seat:
         self.last: Turn | None = None
 
     def reply(self, refused: str | None) -> str:
-        """The next reply; ``refused`` says what is wrong with the one before."""
+        """The next reply; ``refused`` is the fault of the one before."""
         lost = refused is not None and self.last is not None and self.last.invalid is None
         self.last = self.left.popleft() if self.left and not lost else None
         return self._default() if self.last is None else self.last.reply

@@ -37,7 +37,7 @@ async def play_exact(
                 ended = await _step_all(queue, steps, due, waiting)
                 if ended:
                     progress(ended)
-                    continue  # others take their places before anybody is asked
+                    continue  # others take their places before policies are asked
             if not waiting:
                 return
             due += await _ask_all(asking, waiting)

@@ -1,8 +1,8 @@
-"""The order ``free``: one coroutine per match, and nobody waits for the slowest.
+"""The order ``free``: one coroutine per match, and no match waits for the slowest.
 
 Seeds, starts and random numbers are those of ``exact``. Which replies share a batch depends on when
 they are asked for, so an engine whose batches round differently may reply otherwise. A reply that an
-endpoint lost voids its match alone.
+endpoint lost voids only its own match.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who plays which part of an order, and until when: a part whose worker is gone is played by another.
 
 A part is a fixed set of matches that are played together, so what it comes to does not depend on who
-plays it. Nothing here knows processes, clocks or networks: whoever does tells what happened.
+plays it. This module has no processes, clocks or networks: its callers report what happened.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Part:
 
 
 def parts_of(order: MatchOrder, size: int) -> list[Part]:
-    """An order in parts: a function of the order alone.
+    """An order in parts: a function of the order and nothing else.
 
     Args:
         order: to be played.
@@ -87,7 +87,7 @@ class Leases:
         """Parts that were taken from a worker and wait, or waited, again."""
 
     def want(self, parts: Sequence[Part]) -> None:
-        """See that these wait, unless somebody has them."""
+        """Queue the parts that no player has."""
         held = {lease.part.key for lease in self._held.values()}
         for part in parts:
             if part.key not in held:
@@ -105,7 +105,7 @@ class Leases:
 
     @property
     def waiting(self) -> int:
-        """Parts that nobody has."""
+        """Parts that no player has."""
         return len(self._waiting)
 
     def busy_with(self, number: int) -> bool:

@@ -80,7 +80,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class Group:
-    """Attempts from one start state: nobody learns from one before all have ended."""
+    """Attempts from one start state: none is learned from before all have ended."""
 
     size: int = 1
     turns_ended: int = 0
@@ -105,7 +105,7 @@ class Match:
     ended: tuple[Episode, Transcript] | None
     """None while it is live."""
     env_is_free: bool
-    """False where a step still runs that nobody waits for."""
+    """False while an abandoned step still runs."""
     key: tuple[int, ...]
     """What the keys of all its requests begin with."""
     group: Group
@@ -168,7 +168,7 @@ class Match:
         return self._unless_void(go_on)
 
     def void(self, fault: SRLError) -> None:
-        """End it, because our own machinery failed; nobody is charged.
+        """End it, because our own machinery failed; no seat is charged.
 
         Raises:
             SRLError: the fault itself, where the episode has not begun.
@@ -195,7 +195,7 @@ class Match:
             self.group.turns_ended += self._count
 
     def _until_asked(self) -> list[Ask]:
-        """Step while bots alone are on move."""
+        """Step while only bots are on move."""
         while self.env.agents:
             asks = [ask for seat in self._seats_on_move() if (ask := self._ask(seat)) is not None]
             if asks:
@@ -214,7 +214,7 @@ class Match:
         return str(self._observations[self.env.possible_agents[seat]]["text"])
 
     def _ask(self, seat: int) -> Ask | None:
-        """What a model in this seat is asked; a bot replies at once, and nobody is asked."""
+        """The request for a model in this seat; None for a bot, which replies at once."""
         policy, text = self._policies[seat], self._text(seat)
         if isinstance(policy, ModelPolicy):
             key = (*self.key, seat, len(self._turns[seat]))
@@ -227,7 +227,7 @@ class Match:
             return Ask(seat, policy.engine, request)
         try:
             self._texts[seat] = self._bots[seat](text)
-        except Exception as error:  # foreign code: it voids its match alone
+        except Exception as error:  # foreign code: it voids only its own match
             raise PolicyError(f"seat {seat} raised {type(error).__name__}: {error}") from error
         return None
 

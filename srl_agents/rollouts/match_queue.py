@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 """Called with the number of matches that have ended since the last call."""
 Finished = Callable[[Episode, Transcript], None]
-"""Called with each match as it ends, for whoever must not lose it."""
+"""Called with each match as it ends, for callers that must not lose it."""
 
 
 class IdleEnvs:
@@ -75,8 +75,8 @@ class MatchQueue:
         references: see `Match`.
 
     Raises:
-        ConfigError: a spec names a policy that is not there, has a wrong number of seats, or wants to
-            train on replies of an engine that tells no tokens.
+        ConfigError: a spec names a policy that is not there, has a wrong number of seats, or trains on
+        replies of an engine that reports no tokens.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class MatchQueue:
         self._root_seed, self._contents, self._finished = root_seed, contents, finished
         self._references = references
         self._line = deque(range(len(specs)))
-        """Numbers of matches that nobody has taken."""
+        """Numbers of matches that have not begun."""
         self._episodes: dict[int, Episode] = {}
         self._groups: dict[tuple[str, ...], Group] = {}
         for spec in specs:
@@ -150,7 +150,7 @@ def _check_seats(spec: MatchSpec, policies: Mapping[str, Policy]) -> None:
         able = engine.capabilities
         if not (able.token_ids and able.logprobs):
             raise ConfigError(
-                f"match {spec.schedule}: {name!r} learns in seat {seat}, but its engine tells no tokens "
+                f"match {spec.schedule}: {name!r} learns in seat {seat}, but its engine reports no tokens "
                 "or no log-probabilities. Give it an engine that does."
             )
 

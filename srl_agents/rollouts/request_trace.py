@@ -30,7 +30,7 @@ class RequestTrace:
     Args:
         path: the file, ending in ``.jsonl``; what it holds stays, but for a last line that a killed process
             left half written, and its clock goes on. None: no file, for requests that `take` hands on.
-        tokens_per_block: tokens that share one hash; engines share whole blocks alone.
+        tokens_per_block: tokens that share one hash; engines share only whole blocks.
         clock: seconds, for arrivals.
 
     Raises:
@@ -82,7 +82,7 @@ class RequestTrace:
         )
 
     def take(self, match: tuple[int, ...]) -> list[Request]:
-        """The requests of one match, which are no longer in this trace.
+        """Remove the requests of one match from this trace and return them.
 
         Args:
             match: what the keys of its requests begin with.

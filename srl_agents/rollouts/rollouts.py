@@ -1,7 +1,7 @@
 """Play many matches at once, in one of two orders, and keep every token that was sampled.
 
-What a reply is asked for depends on the match, the seat and the turn alone, never on which matches
-happen to run beside it. (Of an endpoint's replies nobody knows what they depend on.)
+What a reply is asked for depends only on the match, the seat and the turn, never on which matches
+happen to run beside it. (What an endpoint's replies depend on is not known.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rollouts:
         concurrency: matches that are live at once.
         contents: policy version id -> digest of its contents, for those whose random numbers shall
             belong to what they are; the others' belong to their ids.
-        loop: runs the event loop that the engines belong to; one of its own if absent. Whoever
+        loop: runs the event loop that the engines belong to; one of its own if absent. Code that
             installs versions on the same engines uses the same one.
         references: whether turns of learning seats keep what decides whether they are right, for judges
             that need it; see `Turn.references`.
@@ -46,7 +46,7 @@ class Rollouts:
         step_deadline_s: seconds for one step of a match, which is void if it takes longer.
         reply_deadline_s: seconds for one reply, above what the engine allows itself; then all ends.
         trace: keeps every request, and writes them when a call of `play` ends.
-        relieve: told in one line when memory ran out. Matches that were interrupted are then played again
+        relieve: called with one line when memory ran out. Matches that were interrupted are then played again
             from their beginnings, with half as many live and half the rows of each engine in this
             process, until the rollouts end. None raises what ran out.
 
@@ -101,16 +101,16 @@ class Rollouts:
         Args:
             specs: in any number; equal specs are played once each.
             progress: called with the number of matches that have just ended.
-            finished: called with each match as it ends, for whoever must not lose it; what it was
+            finished: called with each match as it ends, for callers that must not lose it; what it was
                 called with stays finished, whatever becomes of the others.
 
         Returns:
             One episode per spec, in their order. Where our own machinery failed, or a bot raised, the
-            episode is ``void`` and says why; nobody is charged.
+            episode is ``void`` with the cause; no seat is charged.
 
         Raises:
             ConfigError: a spec names a policy that was not given, has a wrong number of seats, or
-                trains on an engine that tells no tokens.
+                trains on an engine that reports no tokens.
             ModelError: an engine is closed or has died; matches that are live are lost.
             DeadlineError: an engine gave no reply in time; likewise.
             MemoryLimitError: memory ran out, and there is nothing to halve.
@@ -146,13 +146,13 @@ class Rollouts:
                 except MemoryError as error:  # `MemoryLimitError` is one
                     if self._relieve is None:
                         raise
-                    told = str(error) or "out of memory"
+                    message = str(error) or "out of memory"
                 # outside of the handler, which would keep the tensors of the failed step alive
-                await self._halve(told, queue.play_again())
+                await self._halve(message, queue.play_again())
         await self._asking.take_speeds()
         return queue.episodes()
 
-    async def _halve(self, told: str, left: int) -> None:
+    async def _halve(self, message: str, left: int) -> None:
         """Have half as many matches live, and half as many replies written at once.
 
         Raises:
@@ -166,8 +166,8 @@ class Rollouts:
             if isinstance(engine, HalvingEngine) and (rows := await engine.halve_rows()):
                 done.append(f"rows of {type(engine).__name__} {rows[0]} -> {rows[1]}")
         if not done or self._relieve is None:
-            raise MemoryLimitError(told)
-        self._relieve(f"{told.rstrip('.')} ({', '.join(done)})")
+            raise MemoryLimitError(message)
+        self._relieve(f"{message.rstrip('.')} ({', '.join(done)})")
 
     def take_requests(self, spec: MatchSpec) -> list[Request]:
         """Requests of a match that is being played or has just ended; they leave the trace."""
@@ -193,4 +193,4 @@ class Rollouts:
 
 
 def _unheard(_: int) -> None:
-    """Progress that nobody asked for."""
+    """Ignore progress."""

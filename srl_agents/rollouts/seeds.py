@@ -11,7 +11,7 @@ from srl_agents.records import MatchSpec
 
 
 def bot_seed(spec: MatchSpec, seat: int) -> int:
-    """A bot's seed: the same start state and attempt give the same bot, whoever it meets."""
+    """A bot's seed: the same start state and attempt give the same bot, against any opponents."""
     name = json.dumps([spec.cluster, spec.attempt, seat])
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
 
@@ -36,6 +36,6 @@ def sampling_key(
         seat: on move.
         turn: of this seat, from 0.
         contents: policy version id -> digest of its contents. With it, renaming an agent changes no
-            reply: nobody can choose a name by the numbers that it gives.
+            reply: a name cannot be chosen for the numbers that it gives.
     """
     return (*match_key(root_seed, spec, contents), seat, turn)

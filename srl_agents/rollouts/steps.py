@@ -101,7 +101,7 @@ class StepPool:
         return max(self._deadline_s - passed_s, 0.0)
 
     def _abandon(self, job: _Job, match: Match, stepped: asyncio.Future[list[Ask]]) -> None:
-        """Nobody waits for a step any more: its environment is closed when it is over."""
+        """Give up waiting for a step: its environment is closed when the step ends."""
         match.env_is_free = False
         stepped.cancel()  # and the step with it, where no thread has it yet
         job.future.add_done_callback(lambda _: match.env.close())

@@ -47,11 +47,11 @@ def read_transcripts(path: Path, wanted: Collection[str] | None = None) -> dict[
     """Match id -> transcript; a last line that was cut off by a crash is left out.
 
     Args:
-        path: what a `TranscriptLog` wrote; no transcripts where there is no file.
+        path: what a `TranscriptLog` wrote; without the file no transcripts are found.
         wanted: match ids; all by default.
 
     Raises:
-        TranscriptError: a line is no transcript.
+        TranscriptError: a line is not a transcript.
     """
     found = {}
     for number, line in _whole_lines(path):
@@ -63,7 +63,7 @@ def read_transcripts(path: Path, wanted: Collection[str] | None = None) -> dict[
                 found[match_id] = Transcript.from_data(data)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TranscriptError(
-                f"{path}, line {number} is no transcript: {type(error).__name__}: {error}"
+                f"{path}, line {number} is not a transcript: {type(error).__name__}: {error}"
             ) from None
     return found
 
@@ -86,7 +86,7 @@ def read_results(path: Path) -> list[tuple[MatchSpec, MatchResult]]:
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number, from 1, and text of each line; none where there is no file."""
+    """Number, from 1, and text of each line; none if the file does not exist."""
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:

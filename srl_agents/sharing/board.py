@@ -1,6 +1,6 @@
 """A notice board: the best of what learners did lately, for the others to read.
 
-What is on it depends on the order of updates alone, and its state is JSON, so a resumed run reads
+What is on it depends only on the order of updates, and its state is JSON, so a resumed run reads
 the same board.
 """
 

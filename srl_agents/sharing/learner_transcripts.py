@@ -40,7 +40,7 @@ def transcripts_of(
     """What learners did in training, each episode worth its total reward.
 
     Episodes on evaluation seeds and lost ones give nothing, nor does a seat with a reply that the
-    game refused: nobody should imitate that.
+    game refused: such replies are not to be imitated.
 
     Args:
         episodes: of one update.

@@ -1,4 +1,4 @@
-"""Conformance kits: whoever writes a part outside this repository runs the kit of its protocol."""
+"""Conformance kits: the author of a part outside this repository runs the kit of its protocol."""
 
 from srl_agents.testing.algorithm_kit import check_algorithm
 from srl_agents.testing.coordination_kit import check_coordination

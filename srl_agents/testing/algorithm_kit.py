@@ -109,7 +109,7 @@ def episodes(
     """Attempts at random prompts by the learner's weights, sampled once and for all.
 
     Args:
-        base: tells the log-probabilities of what was said.
+        base: computes the log-probabilities of the replies.
         update: changes the tokens.
         flat: all attempts earn the same.
         valid: False: none could be finished.
@@ -267,7 +267,7 @@ def _episode(group: int, attempt: int, said: Turn, reward: float, *, valid: bool
 
 @torch.no_grad()
 def _logprobs(base: BaseModel, prompt: Sequence[int], reply: Sequence[int]) -> tuple[float, ...]:
-    """What the frozen base says of a reply, which is what a fresh adapter says."""
+    """Log-probabilities of a reply under the frozen base, which are those of a fresh adapter."""
     ids = torch.tensor([[*prompt, *reply]])
     with base.reference():
         logits = base.model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float()

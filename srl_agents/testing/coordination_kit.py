@@ -58,7 +58,7 @@ def check_coordination(settings: CoordinationSettings, *, order_matters: bool = 
 def members_of(
     update: int, parameters: str, *, absent: Sequence[str] = (), names: Sequence[str] = NAMES
 ) -> list[Member]:
-    """Members of one update with adapters, gradients and rows that depend on update and name alone.
+    """Members of one update with adapters, gradients and rows that depend only on update and name.
 
     Args:
         update: from 0.
@@ -129,7 +129,7 @@ def _check_absent(settings: CoordinationSettings, parameters: str) -> None:
             _require_form(decision, members)
         require(
             absent != NAMES or not found[0].changes,
-            f"update {update}: nobody has a gradient, and {sorted(found[0].changes)} are to step",
+            f"update {update}: no learner has a gradient, and {sorted(found[0].changes)} are to step",
         )
 
 
@@ -231,7 +231,7 @@ PROMISES = {
 def _require_form(decision: Decision, members: Sequence[Member]) -> None:
     by_name = {member.name: member for member in members}
     strangers = sorted({*decision.changes, *decision.learners} - set(by_name))
-    require(not strangers, f"it decides about {strangers}, who are no members")
+    require(not strangers, f"it decides about {strangers}, who are not members")
     for name, tensors in decision.changes.items():
         own = by_name[name].adapter
         require(
@@ -246,11 +246,11 @@ def _require_form(decision: Decision, members: Sequence[Member]) -> None:
         *(m for own in decision.learners.values() for m in own.items()),
     ]
     wrong = [key for key, value in metrics if not isinstance(value, float)]
-    require(not wrong, f"the metrics {wrong} are no floats")
+    require(not wrong, f"the metrics {wrong} are not floats")
 
 
 def _require_apart(decision: Decision, members: Sequence[Member]) -> None:
-    """Nobody's changes share memory with anybody else's changes or tensors."""
+    """Check that no learner's changes share memory with another's changes or with tensors of members."""
     owners: dict[int, str] = {}
     for member in members:
         for tensor in (*member.adapter.values(), *(member.gradients or {}).values()):

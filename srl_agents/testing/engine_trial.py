@@ -37,7 +37,7 @@ class Trial:
         return self._engine
 
     def takes_versions(self) -> bool:
-        """Whether it says so."""
+        """Whether the engine reports that it takes versions."""
 
         async def ask() -> bool:
             async with self.opened() as engine:
@@ -125,7 +125,7 @@ class Trial:
     def require_same(
         self, given: Sequence[Generation], expected: Sequence[Generation], what: str
     ) -> None:
-        """Equal texts and tokens, where the engine says that it is seeded."""
+        """Require equal texts and tokens where the engine reports that it is seeded."""
         require(
             len(given) == len(expected), f"{what}: {len(given)} of {len(expected)} replies came"
         )

@@ -84,13 +84,14 @@ def _check_form(settings: CreditSettings) -> None:
             advantages_EK.shape == shape, f"advantages of shape {advantages_EK.shape}, not {shape}"
         )
         require(
-            flat_EK.shape == shape and flat_EK.dtype == bool, "what is left out is no (E, K) mask"
+            flat_EK.shape == shape and flat_EK.dtype == bool,
+            "what is left out is not an (E, K) mask",
         )
         require(bool(np.isfinite(advantages_EK).all()), "an advantage is not finite")
         require(bool(flat_EK[~earned.valid_EK].all()), "turns of failed episodes are not left out")
         require(not flat_EK[earned.valid_EK].all(), "everything is left out, and returns differ")
         wrong = [name for name, value in metrics.items() if not isinstance(value, float)]
-        require(not wrong, f"the metrics {wrong} are no floats")
+        require(not wrong, f"the metrics {wrong} are not floats")
 
 
 def _check_reading(settings: CreditSettings) -> None:
@@ -117,10 +118,10 @@ def _check_state(settings: CreditSettings) -> None:
 
 
 def _check_learners(settings: CreditSettings) -> None:
-    alone, beside = _made(settings), _made(settings)
+    single, beside = _made(settings), _made(settings)
     for update in range(_UPDATES):
         _asked(beside, update + 100, learner="bob")
-        same = _same(_asked(alone, update), _asked(beside, update))
+        same = _same(_asked(single, update), _asked(beside, update))
         require(same, "what another learner earned changes the advantages")
 
 

@@ -42,14 +42,14 @@ def _one_number_per_turn(term: RewardTerm) -> None:
 def _the_same_again(term: RewardTerm) -> None:
     played, judge = made_up(), term.judge(LIMIT)
     first = _plain(judge, played)
-    require(_plain(judge, played) == first, "the same judge says something else the second time.")
-    require(_plain(term.judge(LIMIT), played) == first, "a judge built anew says something else.")
+    require(_plain(judge, played) == first, "the same judge gives other values the second time.")
+    require(_plain(term.judge(LIMIT), played) == first, "a judge built anew gives other values.")
 
 
 def _no_neighbours(term: RewardTerm) -> None:
     played, judge = made_up(), term.judge(LIMIT)
-    alone = [_plain(judge, [own])[0] for own in played]
-    require(_plain(judge, played) == alone, "a seat's values depend on who is judged beside it.")
+    single = [_plain(judge, [own])[0] for own in played]
+    require(_plain(judge, played) == single, "a seat's values depend on who is judged beside it.")
     require(_plain(judge, []) == [], "no seats are not judged as no values.")
 
 

@@ -27,7 +27,7 @@ class LayerMasks(dict[str, torch.Tensor]):
     """(G, 1, L, L) masks by type of layer, as transformers reads them where layers differ."""
 
     def sum(self) -> torch.Tensor:
-        """TRL counts tokens by the sum of its mask; nobody reads the count."""
+        """Zero in place of TRL's count of tokens, which is never read."""
         return torch.zeros(())
 
 
@@ -55,7 +55,7 @@ def attention_reach(base: BaseModel) -> AttentionReach:
     """The windows of a base's layers, tried on a few tokens.
 
     Raises:
-        ConfigError: the model cannot read shared prefixes; says why.
+        ConfigError: the model cannot read shared prefixes; the message gives the cause.
     """
     config = base.model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
@@ -67,7 +67,7 @@ def attention_reach(base: BaseModel) -> AttentionReach:
         if unread:
             raise ConfigError(
                 f"share_prefixes: {base.name} ({config.model_type}) has layers of type "
-                f"{', '.join(unread)}, which cannot be told which tokens belong to a row. {_INSTEAD}"
+                f"{', '.join(unread)}, which take no mask of the tokens of a row. {_INSTEAD}"
             )
         windows = {kind: window if kind == _ATTENTION[1] else None for kind in sorted(set(kinds))}
         reach = AttentionReach(windows)
@@ -76,14 +76,14 @@ def attention_reach(base: BaseModel) -> AttentionReach:
 
 
 def check_reach(base: BaseModel, reach: AttentionReach) -> None:
-    """Compare a layout of three rows, longer than short windows, with the rows alone.
+    """Compare a layout of three rows, longer than short windows, with the separate rows.
 
     Raises:
         ConfigError: hidden states differ by more than rounding.
     """
     config = base.model.config.get_text_config()
-    told = [*reach.windows.values(), getattr(config, "sliding_window", None)]
-    longest = max(window or 0 for window in told)
+    windows = [*reach.windows.values(), getattr(config, "sliding_window", None)]
+    longest = max(window or 0 for window in windows)
     rng = np.random.default_rng(0)
     common = rng.integers(0, config.vocab_size, size=min(longest, _LONGEST_PROBE) + 6)
     prompts = [np.concatenate([common, rng.integers(0, config.vocab_size, size=2)]) for _ in "123"]
@@ -101,7 +101,7 @@ def check_reach(base: BaseModel, reach: AttentionReach) -> None:
             ids = torch.from_numpy(rows).to(base.device)
             plain = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
             with base.acting(torch.ones_like(ids, dtype=torch.bool)):
-                alone = backbone(**plain, use_cache=False).last_hidden_state[:, -5:-1].float()
+                separate = backbone(**plain, use_cache=False).last_hidden_state[:, -5:-1].float()
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise ConfigError(
             f"share_prefixes: {base.name} ({config.model_type}) cannot read an attention mask per token: "
@@ -109,7 +109,7 @@ def check_reach(base: BaseModel, reach: AttentionReach) -> None:
         ) from error
     finally:
         backbone.train(training)
-    difference = float((shared - alone).norm() / alone.norm())
+    difference = float((shared - separate).norm() / separate.norm())
     if not difference <= _TOLERATED:
         kinds = ", ".join(
             f"{kind} over {window}" for kind, window in reach.windows.items() if window

@@ -56,11 +56,11 @@ class PairTrainer(DPOTrainer):  # type: ignore[misc]
         self.precompute_ref_logps = True  # the losses read the batch's own
 
     def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
-        """Pairs come from outside, as tokens; TRL only wants to see that there is a dataset."""
+        """Return the dataset as it is: pairs come from outside, as tokens; TRL only requires a dataset."""
         return dataset
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save this learner's adapter alone, not those of its neighbours."""
+        """Save only this learner's adapter, not those of its neighbours."""
         self.base.save_adapter(self.adapter, Path(output_dir or self.args.output_dir))
 
 
@@ -114,7 +114,7 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
             entropy += seen["entropy"][0] * float(inputs["completion_mask"].sum()) / tokens
             seen.clear()
         offset = self.settings.offset * sum(pair.margin for pair in batch.pairs) / count
-        sums["rewards/chosen"] += offset  # what was asked for on top is no reward
+        sums["rewards/chosen"] += offset  # the margin asked for on top is not a reward
         sums["rewards/margins"] += offset
         return loss, {**sums, "entropy": entropy}
 
@@ -164,7 +164,7 @@ class PreferencePairs:
     def batch(
         self, learner: str, episodes: Sequence[Episode], policy: str
     ) -> tuple[PreferenceBatch | None, dict[str, float]]:
-        """See `Experience`; an update without pairs says ``pairs`` 0 and takes no step."""
+        """See `Experience`; an update without pairs reports ``pairs`` 0 and takes no step."""
         own = self.learners[learner]
         rows, values = self.credit.assign(episodes, learner, policy)
         pairs, counts = preferences(episodes, rows, policy, own.settings.pairs)

@@ -75,7 +75,7 @@ class DPOSettings(AlgorithmSettings):
             raise ConfigError("loss_type='exo_pair' needs label_smoothing above 0, such as 1e-3.")
         if self.label_smoothing and self.loss_type not in ("robust", "exo_pair"):
             raise ConfigError(
-                f"label_smoothing={self.label_smoothing}: loss_type {self.loss_type!r} knows none; "
+                f"label_smoothing={self.label_smoothing}: loss_type {self.loss_type!r} does not use it; "
                 "use 'robust' or 'exo_pair'."
             )
         if not 0 <= self.tail_weight <= 1:

@@ -17,7 +17,7 @@ from srl_agents.records import Episode, TrainingBatch
 
 Rows = TypeVar("Rows", bound=TrainingBatch)
 Teachers = Callable[[str], Teaching | None]
-"""Learner -> who teaches it in this update, if anybody does."""
+"""Learner -> its teacher in this update, if it has one."""
 
 
 class Experience(Protocol):
@@ -83,7 +83,7 @@ def weighed(
     """The batch with importance weights and a teacher's opinion, where they are wanted.
 
     Args:
-        credit: says how tokens of an older policy are weighed.
+        credit: settings that weigh tokens of an older policy.
         learner: whose batch it is.
         batch: as sampled.
         teaching: whose opinion counts, and how much.

@@ -64,7 +64,7 @@ VARIANTS: dict[Variant | None, Loss] = {
     # arXiv:2402.14740; its divergence is a part of the reward, which is credit's and not the loss's
     "rloo": Loss(loss_type="rloo"),
 }
-"""What a variant sets where the recipe says nothing. How advantages are made is the recipe's: its
+"""Defaults of a variant, which a recipe may change. How advantages are made is the recipe's: its
 ``scale_advantages`` and ``credit.estimator``."""
 
 
@@ -102,10 +102,10 @@ class GRPOSettings(AlgorithmSettings):
     """Read what rows of a micro-batch begin with alike once instead of once per row."""
     pack_rows: bool = False
     """Put the rows of a micro-batch one after the other into one sequence without padding, which flash-attn's
-    kernels read row by row; with ``attention: flash_attention_2`` alone. Gradients differ by rounding."""
+    kernels read row by row; only with ``attention: flash_attention_2``. Gradients differ by rounding."""
     mix_learners: bool = True
     """Whether learners with few rows share micro-batches, each row through its own adapter; with LoRA,
-    without ``share_prefixes`` or ``pack_rows`` and in one process alone. Gradients differ by rounding."""
+    only without ``share_prefixes`` or ``pack_rows`` and in one process. Gradients differ by rounding."""
     log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
     """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
     reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
@@ -196,7 +196,7 @@ class GRPOSettings(AlgorithmSettings):
         return AdvantageRows(learners, credit, teachers)
 
     def check(self, plan: Plan) -> None:
-        """See `AlgorithmSettings`; adds what a variant says of advantages."""
+        """See `AlgorithmSettings`; adds a variant's requirements on advantages."""
         AlgorithmSettings.check(self, plan)
         check_group_size(plan)
         credit, whole_replies = plan.credit, self.loss.loss_type == "rloo"

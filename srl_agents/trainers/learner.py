@@ -130,7 +130,7 @@ class AdapterLearner(ABC, Generic[B]):
         """TRL's trainer around the shared model, whose active adapter is the learner's.
 
         Args:
-            folder: TRL wants one; it is gone afterwards.
+            folder: TRL requires one; it is removed afterwards.
         """
 
     @abstractmethod
@@ -238,8 +238,8 @@ class AdapterLearner(ABC, Generic[B]):
         """Clip, step the optimizer and the schedule, and count one version.
 
         Raises:
-            ModelError: there are no gradients.
-            FaultError: what learned is no longer finite, or is enormous.
+            ModelError: no gradients were computed.
+            FaultError: weights or gradients contain NaN or infinite values, or are enormous.
             MemoryLimitError: the optimizer's state does not fit into memory.
         """
         if all(parameter.grad is None for parameter in self._parameters):
@@ -264,7 +264,7 @@ class AdapterLearner(ABC, Generic[B]):
 
     def _broken(self, when: str) -> FaultError:
         return FaultError(
-            f"learner {self.name!r}, version {self.version}: its weights are no numbers, or larger than "
+            f"learner {self.name!r}, version {self.version}: its weights contain NaN, or are larger than "
             f"{_LARGEST:g}, {when}. Train again with a lower learning_rate.",
             fault="weights_broken",
             learner=self.name,
@@ -377,7 +377,7 @@ class AdapterLearner(ABC, Generic[B]):
 
         Args:
             tensors: of the adapter.
-            reset_moments: forget what the optimizer knows of the old ones; the schedule stays.
+            reset_moments: drop the optimizer's moments of the old ones; the schedule stays.
 
         Raises:
             ModelError: the tensors do not fit; nothing has changed.
@@ -411,7 +411,7 @@ class AdapterLearner(ABC, Generic[B]):
         """
         if state["optimizer"] != self._optimizer_name:
             raise CheckpointError(
-                f"the checkpoint was made with optimizer={state['optimizer']!r}, the recipe says "
+                f"the checkpoint was made with optimizer={state['optimizer']!r}, the recipe has "
                 f"{self._optimizer_name!r}: use the same."
             )
         extras = {
@@ -422,7 +422,7 @@ class AdapterLearner(ABC, Generic[B]):
         if {k: t.shape for k, t in extras.items()} != {k: p.shape for k, p in self._extras.items()}:
             raise CheckpointError(
                 f"the checkpoint of {self.name!r} holds {sorted(extras)} beside the adapter, the "
-                f"recipe wants {sorted(self._extras)} or other shapes: use the same settings."
+                f"recipe needs {sorted(self._extras)} or other shapes: use the same settings."
             )
         own = {key: tensor for key, tensor in tensors.items() if not key.startswith(_EXTRA)}
         try:
@@ -437,14 +437,14 @@ class AdapterLearner(ABC, Generic[B]):
 
 
 def joined_shares(
-    told: Iterable[tuple[float, dict[str, float]]],
+    shares: Iterable[tuple[float, dict[str, float]]],
 ) -> tuple[float, dict[str, float]]:
-    """Loss and metrics of a batch from what `AdapterLearner.add_gradients` told of its shares.
+    """Loss and metrics of a batch from what `AdapterLearner.add_gradients` returned for its shares.
 
     Metrics are shares of means, but for those called ``.../max``.
     """
     whole, metrics = 0.0, dict[str, float]()
-    for loss, values in told:
+    for loss, values in shares:
         whole += loss
         for key, value in values.items():
             if key not in metrics:
@@ -461,7 +461,7 @@ def _sound(tensors: Iterable[torch.Tensor]) -> bool:
     own = [tensor.detach() for tensor in tensors]
     if (
         get_total_norm(own) < _LARGEST
-    ):  # no entry is larger, and the norm of what is no number is none
+    ):  # then no entry is larger; a norm with NaN or infinite entries fails this comparison
         return True
     return bool(torch.stack([tensor.abs().max() for tensor in own]).max() < _LARGEST)
 

@@ -51,7 +51,7 @@ def token_log_probabilities(
     """(N,) log-probabilities of tokens and (N,) entropies, in float32, or in float64 where states are.
 
     Args:
-        hidden: (N, H) states; gradients flow to them alone.
+        hidden: (N, H) states; gradients flow only to them.
         weight: (V, H) of the output head, frozen.
         targets: (N,) tokens.
         form: of the logits.

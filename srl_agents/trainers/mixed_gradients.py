@@ -2,7 +2,7 @@
 
 The base's weights are read once for all rows, so many learners with few rows each cost what one learner
 with all of the rows costs. Each learner's loss is TRL's, over its own rows, and no loss depends on another's
-adapter, so the gradients are those of separate passes, up to rounding. Nobody steps here.
+adapter, so the gradients are those of separate passes, up to rounding. No optimizer steps here.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def worth_mixing(
     if not mixing:
         return {}
     most = min(learners[name].micro_batch_rows for name in mixing)
-    alone = sum(ceil(batch.rows / most) for batch in mixing.values())
+    separate = sum(ceil(batch.rows / most) for batch in mixing.values())
     together = ceil(sum(batch.rows for batch in mixing.values()) / most)
-    return mixing if together < alone else {}
+    return mixing if together < separate else {}
 
 
 def _backward(
@@ -120,14 +120,14 @@ def _backward(
     base.activate(first.learner.name)
     with memory_limit(doing, "micro_batch_rows"), base.learning(owners):
         logps_RT, entropy_RT = _scores(first.learner.trainer, inputs)
-        told, start = [], 0
+        losses, start = [], 0
         for part, own in zip(parts, inputs, strict=True):
             place = slice(start, start + len(part)), slice(0, own["completion_ids"].shape[1])
             loss, metrics = part.learner.trainer.loss_on(own, logps_RT[place], entropy_RT[place])
-            told.append((part, loss, metrics))
+            losses.append((part, loss, metrics))
             start += len(part)
-        torch.stack([loss for _, loss, _ in told]).sum().backward()  # type: ignore[no-untyped-call]
-    for part, loss, metrics in told:
+        torch.stack([loss for _, loss, _ in losses]).sum().backward()  # type: ignore[no-untyped-call]
+    for part, loss, metrics in losses:
         yield part, loss.item(), metrics
 
 

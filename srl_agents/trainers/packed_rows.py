@@ -1,7 +1,7 @@
 """Rows one after the other in one sequence without padding.
 
-Positions begin again with every row. From that transformers tells flash-attn where rows end, whose kernels
-then read rows of any length (arXiv:2307.08691), and other attention which mask keeps rows apart.
+Positions begin again with every row. From them transformers computes where rows end. flash-attn's
+kernels then read rows of any length (arXiv:2307.08691); other attention gets a mask that keeps rows apart.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class PackedRows:
 
     def rows(self, values_1N: torch.Tensor) -> torch.Tensor:
         """(1, N) values at places to (R, T) values of completion tokens; 0 where masked."""
-        told = values_1N[0][self.labels_1N[0] != -100]
-        return told.new_zeros(self.mask_RT.shape).masked_scatter(self.mask_RT, told)
+        learned = values_1N[0][self.labels_1N[0] != -100]
+        return learned.new_zeros(self.mask_RT.shape).masked_scatter(self.mask_RT, learned)
 
 
 def pack_rows(

@@ -27,7 +27,7 @@ from srl_agents.trainers.token_head import TokenHead, wear_token_head
 from srl_envs.errors import ConfigError, ShapeError
 
 LARGEST_KL = "kl/max"
-"""The one metric that is no mean over tokens."""
+"""The one metric that is not a mean over tokens."""
 _CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 _ROW_MEANS = ("grpo", "sapo", "dr_grpo", "luspo")
 """Losses that TRL averages over rows; the others over tokens."""
@@ -101,7 +101,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         return inputs
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save this learner's adapter alone.
+        """Save only this learner's adapter.
 
         transformers saves, and on resume loads, all adapters of the shared base, which would
         throw the other learners back to old weights.
@@ -127,7 +127,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         *args: Any,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """TRL's, or one forward over shared prefixes with the same numbers; what it says is kept."""
+        """TRL's, or one forward over shared prefixes with the same numbers; the result is kept."""
         auxiliary = None
         if self._scored is not None:
             logps, entropy = self._scored
@@ -253,7 +253,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     def loss_on(
         self, inputs: dict[str, torch.Tensor], logps: torch.Tensor, entropy: torch.Tensor
     ) -> tuple[torch.Tensor, dict[str, float]]:
-        """The micro-batch's share of the loss where somebody else made the forward pass.
+        """The micro-batch's share of the loss where the caller made the forward pass.
 
         Args:
             inputs: from `prepared`.

@@ -72,9 +72,9 @@ def value_loss(
     """Half the squared error per token; where a value moved by more than ``clip``, the worse of two.
 
     Args:
-        values: what the critic says.
-        returns: what it should say.
-        before: what it said before the update.
+        values: predictions of the critic.
+        returns: targets of the predictions.
+        before: predictions before the update.
         clip: largest move of a value that may still pay; None clips nothing.
     """
     missed = (values - returns) ** 2
@@ -216,7 +216,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
     def steps(self, batch: CriticBatch) -> list[CriticBatch]:
         """Passes over the rows, each in another order, each cut into minibatches.
 
-        The orders depend on seed and version alone, so that a resumed run draws them again.
+        The orders depend only on seed and version, so that a resumed run draws them again.
         """
         steps = []
         for number in range(self.settings.iterations):
@@ -243,7 +243,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
 
     @torch.no_grad()
     def values(self, batch: TrainingBatch) -> NDArray[np.float32]:
-        """(R, T) what the critic says before each token that is learned; 0 elsewhere."""
+        """(R, T) the critic's value before each token that is learned; 0 elsewhere."""
         active = self.base.active
         self.base.activate(self.name)
         values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)

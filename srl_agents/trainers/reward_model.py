@@ -61,7 +61,7 @@ class ScoringModel(torch.nn.Module):
         )
 
     def add_model_tags(self, tags: Any) -> None:
-        """TRL tags what it trains; this is no file of a hub."""
+        """Do nothing: TRL tags models for a hub, and this one is not uploaded."""
 
 
 class PairScorer(RewardTrainer):  # type: ignore[misc]
@@ -84,11 +84,11 @@ class PairScorer(RewardTrainer):  # type: ignore[misc]
         )
 
     def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
-        """Pairs come from outside, as tokens; TRL only wants to see that there is a dataset."""
+        """Return the dataset as it is: pairs come from outside, as tokens; TRL only requires a dataset."""
         return dataset
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save the reward model's adapter alone, not those of its neighbours."""
+        """Save only the reward model's adapter, not those of its neighbours."""
         self.base.save_adapter(NAME, Path(output_dir or self.args.output_dir))
 
 
@@ -161,7 +161,7 @@ class RewardLearner(AdapterLearner[PreferenceBatch]):
     ) -> NDArray[np.float64]:
         """(R,) scores of (prompt, reply) pairs of token ids; comparable within a prompt.
 
-        A score depends on its reply alone, up to rounding, whatever is judged beside it.
+        A score depends only on its reply, up to rounding, whatever is judged beside it.
         """
         rows = [[*prompt, *reply] for prompt, reply in replies]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))

@@ -18,8 +18,8 @@ from srl_agents.trainers.update_settings import (
 class RewardModelSettings(UpdateSettings):
     """One reward model for all learners of a run. Names are ours; `to_trl` translates them.
 
-    It learns from pairs that the rules ordered, and says of each reply which it would have
-    preferred; ratings never hear of it. Source: arXiv:2203.02155 equation 1.
+    It learns from pairs that the rules ordered, and scores each reply by which it would have
+    preferred; ratings never read it. Source: arXiv:2203.02155 equation 1.
     """
 
     model: str | None = None
@@ -33,7 +33,7 @@ class RewardModelSettings(UpdateSettings):
     weight: float = 0.2
     """Most that the mean judgement of an episode's replies adds to its reward, or takes from it."""
     ready_pairs: int = 64
-    """Pairs that it must have learned from before anybody listens to it."""
+    """Pairs that it must have learned from before its scores count."""
     centering: float = 0.01
     """Weight of the squared sum of a pair's scores, which have no zero of their own
     (arXiv:2312.09244)."""

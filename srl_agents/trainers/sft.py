@@ -44,7 +44,7 @@ class ReplyTrainer(SFTTrainer):  # type: ignore[misc]
         )
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save this learner's adapter alone, not those of its neighbours."""
+        """Save only this learner's adapter, not those of its neighbours."""
         self.base.save_adapter(self.adapter, Path(output_dir or self.args.output_dir))
 
 

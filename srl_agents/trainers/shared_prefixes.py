@@ -2,7 +2,7 @@
 
 Sorted rows are leaves of a prefix tree of their prompts, and a sequence is that tree written down row
 by row: of each row only what the one before does not begin with. A token sees its own row's tokens
-before it, under the positions that the row has alone, so hidden states are those of separate rows, up
+before it, under the positions of the separate row, so hidden states are those of separate rows, up
 to rounding. The attempts of a group share their whole first prompt this way, all rows of a game its
 rules and its shown examples. A prompt's last token is repeated by every row, as are replies: each of
 these places predicts one token.
@@ -79,7 +79,7 @@ def share_prefixes(
     Args:
         prompts: of one token or more.
         replies: as many, of one token or more.
-        width: of the model's hidden states; it says what a long sequence costs.
+        width: of the model's hidden states, from which the cost of a long sequence follows.
         device: that the layout is put on.
         activated_tokens: last ones of each prompt on which adapters act that act on nothing before; these
             are never shared. 0: adapters act on all tokens.

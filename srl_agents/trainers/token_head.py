@@ -1,6 +1,6 @@
 """Which head a model scores tokens with while it learns: ours over tiles of the vocabulary, or TRL's.
 
-Ours reads each tile once and the tokens that have labels alone. It serves a frozen head, as beside LoRA;
+Ours reads each tile once and only the tokens that have labels. It serves a frozen head, as beside LoRA;
 where the head itself learns, TRL's stays.
 """
 
@@ -65,8 +65,8 @@ def _wear(inner: Any, form: LogitForm, *, entropy_learns: bool) -> None:
         **others: Any,
     ) -> Any:
         if not fused_lm_head:
-            told = {"labels": labels, "shift_labels": shift_labels}
-            return plain(*args, **others, **{k: v for k, v in told.items() if v is not None})
+            given = {"labels": labels, "shift_labels": shift_labels}
+            return plain(*args, **others, **{k: v for k, v in given.items() if v is not None})
         others.pop("num_items_in_batch", None)
         hidden = self.base_model(*args, **(others | {"use_cache": False})).last_hidden_state
         if shift_labels is None:
@@ -103,7 +103,7 @@ def _fault(base: BaseModel, form: LogitForm) -> str | None:
         or out.weight.requires_grad
         or base.parameters != "lora"
     ):
-        return "has an output head that learns, or that is no plain linear layer"
+        return "has an output head that learns, or that is not a plain linear layer"
     if getattr(base.model.config.get_text_config(), "output_router_logits", False):
         return "balances its routers"
     ids = torch.arange(1, 9, device=base.device)[None] % out.weight.shape[0]
@@ -111,8 +111,8 @@ def _fault(base: BaseModel, form: LogitForm) -> str | None:
         logits = type(inner).forward(inner, input_ids=ids, use_cache=False).logits[0, :-1].float()
         hidden = inner.base_model(input_ids=ids, use_cache=False).last_hidden_state[0, :-1]
     own, _ = token_log_probabilities(hidden, out.weight, ids[0, 1:], form, bias=out.bias)
-    told = (logits / form.temperature).log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
-    missed = float((own - told).abs().max())
+    expected = (logits / form.temperature).log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
+    missed = float((own - expected).abs().max())
     if missed <= _TOLERATED.get(base.model.dtype, 0.3):
         return None
     return f"scales or shifts its logits: log-probabilities differ by {missed:.2g}"

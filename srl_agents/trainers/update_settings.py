@@ -25,7 +25,7 @@ OPTIMIZERS = (
     "adafactor",
     "sgd",
 )
-"""Names of transformers' optimizers that updates are tested with or that differ in memory alone."""
+"""Names of transformers' optimizers that updates are tested with or that differ only in memory."""
 
 _OTHER_NAMES = {
     "lr": "learning_rate",
@@ -81,8 +81,8 @@ class UpdateSettings:
     is read, so it changes memory and speed, not the result."""
     gradient_checkpointing: bool | Literal["auto"] = False
     """Recompute activations: less memory, more time. On for the whole base once one asks. ``auto``, for the
-    learners of a run: on where `srl plan` says that the run does not fit without it, as memory is when it
-    begins."""
+    learners of a run: on where `srl plan` finds that the run does not fit without it, with the memory
+    free at its start."""
     autocast: bool = False
     """Forward passes in bfloat16 over weights of whatever type the base has; adapters and their
     gradients stay float32. The recipe's ``dtype`` is that of the base's weights."""

@@ -109,7 +109,7 @@ def test_a_run_from_before_there_were_hashes_goes_on(recipe: LeagueRecipe, run: 
     weights = snapshot(run, "alice@1") / WEIGHTS
     good = weights.read_bytes()
     weights.write_bytes(good[:100])
-    with pytest.raises(ModelError, match=f"{weights} is no whole safetensors file"):
+    with pytest.raises(ModelError, match=f"{weights} is not a whole safetensors file"):
         train_run(recipe, run)
     others = {name: tensor + 1 for name, tensor in load_tensors(good).items()}
     save_file(others, weights)

@@ -83,7 +83,7 @@ def test_weights_that_a_step_broke_are_named_before_anything_keeps_them(tmp_path
         "lora.alpha=100000",
         "training={optimizer: sgd, learning_rate: 1.0e38, max_grad_norm: 0}",
     )
-    with pytest.raises(ModelError, match="learner 'alice', version 0: its weights are no numbers"):
+    with pytest.raises(ModelError, match="learner 'alice', version 0: its weights contain NaN"):
         run.train()
     assert not (tmp_path / "run/checkpoints").exists()
     assert not (tmp_path / "run/snapshots").exists()
@@ -105,14 +105,14 @@ def test_weights_that_any_step_broke_are_kept_by_nothing(
     tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
     run = Run(tmp_path / "run", *settings)
-    with pytest.raises(ModelError, match=r"learner '\w+', version \d: its weights are no numbers"):
+    with pytest.raises(ModelError, match=r"learner '\w+', version \d: its weights contain NaN"):
         run.train()
     assert not (tmp_path / "run/checkpoints").exists()
 
 
 def test_a_broken_warm_start_is_not_kept(tmp_path: Path) -> None:
     start = f"{{bots: [middle], episodes: 4, updates: 1, training: {ENORMOUS}}}"
-    with pytest.raises(ModelError, match="learner 'alice', version 0: its weights are no numbers"):
+    with pytest.raises(ModelError, match="learner 'alice', version 0: its weights contain NaN"):
         Run(tmp_path / "run", "lora.alpha=100000", f"warm_start={start}")
     assert not (tmp_path / "run/warm_start").exists()
 

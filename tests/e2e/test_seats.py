@@ -204,7 +204,7 @@ def test_an_endpoint_whose_model_changed_is_refused(
         ("human", "a run has no keyboard"),
         ("bot:random", "name it under `bots`"),
         ("tinny", "Did you mean 'tiny'"),
-        ("tiny+nowhere", "no adapter folder"),
+        ("tiny+nowhere", "not an adapter folder"),
         ("tiny+{adapter}", "an adapter of another model: it reads 64 values per token"),
         ("{shallow}+{adapter}", "an adapter of another model: it changes block"),
         ("openai:m", "write openai:MODEL@URL"),

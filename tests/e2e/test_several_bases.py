@@ -219,7 +219,7 @@ def test_roles_are_adapters_of_their_own_whose_seats_are_theirs_alone(
     [
         ("seats={alice: [0], bob: [0]}", r"no main may hold seat \[1\] of kuhn_poker"),
         ("seats={alice: [2]}", "kuhn_poker-v0 has seats 0 to 1"),
-        ("seats={zoe: [0]}", r"seats: \['zoe'\] are no learners"),
+        ("seats={zoe: [0]}", r"seats: \['zoe'\] are not learners"),
         ("teams=[0, 0, 1]", "give one team per seat of 2"),
         ("rewards={weights: {resource: 0.1}}", "has no scarce pool"),
     ],

@@ -38,4 +38,4 @@ def test_a_run_goes_on_longer_and_at_another_rate(
     ]
     assert rates == [0.001, 0.01]
     assert main(["train", "--more", "1", str(tmp_path / "typo")]) == 2
-    assert "is no folder of a run" in capsys.readouterr().err
+    assert "is not a run's folder" in capsys.readouterr().err

@@ -147,7 +147,7 @@ def test_a_bot_of_other_code_is_seen_in_the_header(tmp_path: Path) -> None:
         (["a b=tiny"], ConfigError, "agent name"),
         (["=tiny"], ConfigError, "agent name"),
         (["x=bot:strong"], ConfigError, "keeps its own name"),
-        (["tiny+nowhere"], UnknownPolicyError, "no adapter folder"),
+        (["tiny+nowhere"], UnknownPolicyError, "not an adapter folder"),
         (["bot:random=tiny"], ConfigError, "is a reference"),
     ],
 )

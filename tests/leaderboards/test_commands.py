@@ -82,7 +82,7 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
         (["run", "nim"], "--out"),
         (["run", "nim", "--out", "x", "--seeds", "65"], "nim-v0 has 1 to 64"),
         (["run", "nim", "--out", "x", "--agent", "tinny"], "Did you mean 'tiny'"),
-        (["run", "nim", "--out", "x", "--agent", "tiny+y"], "y is no adapter folder"),
+        (["run", "nim", "--out", "x", "--agent", "tiny+y"], "y is not an adapter folder"),
         (["bundle", "nowhere"], "nowhere holds no run"),
         (["verify", "nowhere"], "nowhere holds no bundle"),
         (["verify", "nowhere", "--level", "L9"], "L9"),

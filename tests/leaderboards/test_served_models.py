@@ -296,7 +296,7 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
         (["--agent", "openai:m@http://127.0.0.1:9/v1"], "no server answers"),
         (["--agent", "_a=tiny"], "agent name '_a'"),
         (["--agent", "openai:m@http://127.0.0.1:9/v1", "--concurrency", "0"], "concurrency"),
-        (["--agent", "human"], "nobody is asked for moves on a board"),
+        (["--agent", "human"], "no person can give moves on a board"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(
@@ -318,7 +318,7 @@ def test_all_agents_that_cannot_enter_are_named_at_once(
     command = ["run", "kuhn_poker-v0", "nim-v0", "--out", str(tmp_path / "run"), "--unregistered"]
     assert main([*command, *given]) == 2
     told = capsys.readouterr().err
-    for words in ("'tiny'", "agent name '_a'", "no adapter folder", "no server answers"):
+    for words in ("'tiny'", "agent name '_a'", "not an adapter folder", "no server answers"):
         assert words in told
 
 

@@ -86,10 +86,12 @@ def test_one_update_equals_that_of_the_production_loop(env_id: str) -> None:
 
     algorithm = GRPOSettings(learning_rate=settings.learning_rate, micro_batch_rows=5)
     learner = algorithm.make_learner("alice", other, temperature=1.0, seed=0)
-    told = learner.compute_gradients(
+    expected = learner.compute_gradients(
         training_batch("alice", credited, other.tokenizer.pad_token_id)
     )
-    assert minimal.backward(base, rows, settings.clip) == pytest.approx(told["loss"], abs=ROUNDING)
+    assert minimal.backward(base, rows, settings.clip) == pytest.approx(
+        expected["loss"], abs=ROUNDING
+    )
     parameters = base.trainable_parameters("alice")
     gradients = {key: parameter.grad for key, parameter in parameters.items()}
     assert gradients.keys() == learner.gradients.keys()

@@ -38,7 +38,7 @@ def children() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def begun(children: list[subprocess.Popen[str]], program: str, path: Path) -> Path:
-    """What a new process says that it made."""
+    """Path that a new process prints after making it."""
     command = [sys.executable, "-c", program, str(path)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     children.append(child)

@@ -59,7 +59,7 @@ def answering(_: Path) -> None:
 
 
 def kv_events(folder: Path) -> None:
-    KVEvents(folder / "nobody").close()
+    KVEvents(folder / "unused").close()
 
 
 def gpu_load(_: Path) -> None:

@@ -12,7 +12,7 @@ from srl_envs.grammar import OPEN, action
 
 Chat = list[dict[str, str]]
 LEFT_S = 120.0
-"""A question that nobody waits for any more stays so long, because whoever asked may ask again."""
+"""Seconds that a question stays after its client stopped waiting, because the client may ask again."""
 _LOOK_S = 0.2
 
 
@@ -49,7 +49,7 @@ class Desk:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def ask(self, chat: Chat, gone: Callable[[], bool]) -> str | None:
-        """The person's reply; None if ``gone`` says that nobody waits any more."""
+        """The person's reply; None if ``gone`` reports that the client stopped waiting."""
         with self._changed:
             question = self._left_behind(chat) or self._new(chat, gone)
             question.waited_for, question.gone = True, gone
@@ -57,7 +57,7 @@ class Desk:
                 self._changed.wait(_LOOK_S)
                 if question.gone is not gone:  # who asked again waits for it now
                     return None
-            if gone():  # an answer stays for whoever asks again
+            if gone():  # the answer stays for a client that asks again
                 question.waited_for, question.left_s = False, self.clock()
                 return None
             del self._questions[question.number]
@@ -80,7 +80,7 @@ class Desk:
             ]
 
     def answer(self, number: int, reply: str) -> bool:
-        """Reply to a question; False if nobody asks it any more. A bare move gets its tags."""
+        """Reply to a question; False if no client waits for it. A bare move gets its tags."""
         with self._changed:
             question = self._questions.get(number)
             if question is None or question.reply is not None:
@@ -102,7 +102,7 @@ class Desk:
         return next((q for q in alike if not q.waited_for or q.gone()), None)
 
     def _forget(self) -> None:
-        """Drop what nobody came back for."""
+        """Drop questions whose clients did not come back."""
         now_s = self.clock()
         old = [
             q for q in self._questions.values() if not q.waited_for and now_s - q.left_s > LEFT_S

@@ -28,7 +28,7 @@ _FILES = {
     "/page.css": ("web_page", "page.css", "text/css"),
 }
 _READY = "ready"
-"""Said to whoever asks for one token: that is how clients try whether somebody is there."""
+"""Reply to a request for one token, with which clients test whether the server answers."""
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
 
 class _Server(ClosingServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went in the middle of its question asks again; nobody need read of it."""
+        """Print nothing for a client that disconnects while it waits: it asks again."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif self.desk.answer(number, reply):
                 self._tell(200, {"taken": True})
             else:
-                self._refuse(410, "nobody waits for this reply any more.")
+                self._refuse(410, "no client waits for this reply any more.")
         else:
             self._refuse(404, f"nothing is at {self.path}.")
 

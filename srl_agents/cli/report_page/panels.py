@@ -106,7 +106,7 @@ def arranged(metrics: Iterable[str]) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def meaning(metric: str) -> str:
-    """What a metric is, with its unit; empty for one that nobody described."""
+    """Description of a metric, with its unit; empty for one without a description."""
     seat, _, inner = metric.partition("/") if metric.startswith("seat") else ("", "", metric)
     if inner.startswith("score_bot:"):
         inner = "score_bot:NAME"
@@ -116,7 +116,7 @@ def meaning(metric: str) -> str:
         inner = "reward/NAME"
     if inner.startswith("game/"):
         _, game, own = inner.split("/", 2)
-        told = MEANINGS.get(f"game/NAME/{own}") or meaning(own)
-        return f"{told}, in {game}" if told else ""
-    told = MEANINGS.get(inner, "")
-    return f"{told}, in {seat}" if seat and told else told
+        text = MEANINGS.get(f"game/NAME/{own}") or meaning(own)
+        return f"{text}, in {game}" if text else ""
+    text = MEANINGS.get(inner, "")
+    return f"{text}, in {seat}" if seat and text else text

@@ -47,7 +47,7 @@ def page(runs: Sequence[Run], command: str) -> str:
 def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
     """What the page draws: runs, and per environment its sections of charts.
 
-    Runs whose recipes differ in their seed alone are one condition: drawn in one colour, each thin,
+    Runs whose recipes differ only in their seed are one condition: drawn in one colour, each thin,
     with their mean.
     """
     conditions: list[dict[str, Any]] = []

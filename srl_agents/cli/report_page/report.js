@@ -83,7 +83,7 @@
         el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
   }
 
-  function aloneTable(found) { // nobody is met, so there is no Elo
+  function aloneTable(found) { // tasks of one seat: no opponents, so no Elo
     const gains = new Map(found.gains.map((gain) => [gain.agent, gain]));
     const gained = (agent) => {
       const gain = gains.get(agent);
@@ -95,7 +95,7 @@
         el("td", {}, `${row.return[0].toFixed(3)} ${plusMinus(row.return[1], 3)}`), el("td", {}, whole(row.games)), el("td", {}, gained(row.agent)))))));
   }
 
-  function partnersTable(found) { // everybody is paid alike, so what counts is the return with whom training never met
+  function partnersTable(found) { // all seats are paid alike, so the measure is the return with partners that training never met
     const cell = (value) => el("td", {}, value === null ? "" : `${value[0].toFixed(3)} ${plusMinus(value[1], 3)}`);
     return scroller(`Returns with partners in ${found.title}`, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...["Agent", "With partners new to it", "With all other lineages", "With itself"].map((text) => el("th", { scope: "col" }, text)))),

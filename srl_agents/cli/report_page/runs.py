@@ -63,11 +63,11 @@ def read_run(folder: Path) -> Run:
     """Read a run's folder.
 
     Raises:
-        ConfigError: it is no folder of a run, or nothing was trained yet; says what is missing.
+        ConfigError: the folder is not a run, or nothing was trained yet; the message names what is missing.
     """
     if not folder.is_dir():
         raise ConfigError(
-            f"{folder} is no folder. Give the folder of a run, as `srl train` names it."
+            f"{folder} is not a folder. Give the folder of a run, as `srl train` names it."
         )
     for name, what in ((RECIPE, "the recipe"), (METRICS, "the curves")):
         if not (folder / name).is_file():
@@ -83,7 +83,7 @@ def read_run(folder: Path) -> Run:
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{folder} cannot be read: {type(error).__name__}: {error}") from None
     if not isinstance(recipe, dict):
-        raise ConfigError(f"{folder / RECIPE} is no recipe.")
+        raise ConfigError(f"{folder / RECIPE} does not hold a recipe.")
     return Run(
         label=folder.resolve().name,
         recipe=recipe,

@@ -33,7 +33,7 @@ def test_every_agent_that_cannot_be_there_is_named_once(listening: str) -> None:
         first_look([(agent, GAME) for agent in (*agents, *agents)], [dead, listening])
     faults = caught.value.faults
     assert len(faults) == 3
-    for part in ("/nowhere is no adapter folder", dead, "'modle'"):
+    for part in ("/nowhere is not an adapter folder", dead, "'modle'"):
         assert sum(part in fault for fault in faults) == 1
 
 
@@ -73,7 +73,13 @@ def test_srl_train_refuses_faults_of_all_kinds_together_without_torch(tmp_path: 
     )
     assert done.returncode == 2, done.stderr
     lines = done.stderr.splitlines()
-    for part in ("'updatse'", "rank=0", "/none is no adapter", "/gone is no adapter", dead[9:]):
+    for part in (
+        "'updatse'",
+        "rank=0",
+        "/none is not an adapter",
+        "/gone is not an adapter",
+        dead[9:],
+    ):
         assert sum(part in line for line in lines) == 1, (part, lines)
     assert len(lines) == 5, lines
 

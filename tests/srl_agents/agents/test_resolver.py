@@ -43,7 +43,7 @@ def adapter(folder: Path, inputs: int) -> Path:
         ("humen", "Did you mean 'human'"),
         ("./nowhere", "no agent './nowhere'"),
         ("runs/no/where", "no agent"),
-        ("tiny+nowhere", "nowhere is no adapter folder"),
+        ("tiny+nowhere", "nowhere is not an adapter folder"),
         ("tiny+{other}", "it reads 7 values per token, and tiny has {width}"),
         ("tiny+{cut}", "cannot be read"),
         ("tiny+{bare}", "must hold adapter_config.json and adapter_model.safetensors"),
@@ -80,7 +80,7 @@ def test_people_are_refused_where_nobody_asks_them() -> None:
 
 
 def test_endpoints_are_asked_before_a_model_is_loaded(tmp_path: Path) -> None:
-    """The model's folder is broken, and the endpoint is what is told of."""
+    """The model's folder is broken, and the error names the endpoint."""
     (tmp_path / "broken").mkdir()
     names = [str(tmp_path / "broken"), "openai:m@http://127.0.0.1:9/v1"]
     with pytest.raises(ModelError, match="does not answer"):
@@ -154,9 +154,9 @@ def test_endpoints_are_asked_at_least_once_and_in_some_time(wrong: dict[str, flo
 
 def test_only_adapters_are_proposed_for_an_adapter(tmp_path: Path) -> None:
     (tmp_path / "alice.log").touch()
-    with pytest.raises(UnknownPolicyError) as told:
+    with pytest.raises(UnknownPolicyError) as caught:
         adapter_shape(tmp_path / "alice")
-    assert "Did you mean" not in str(told.value)
+    assert "Did you mean" not in str(caught.value)
     (tmp_path / "alice-best").mkdir()
     (tmp_path / "alice-best" / "adapter_config.json").touch()
     with pytest.raises(UnknownPolicyError, match="Did you mean 'alice-best'"):

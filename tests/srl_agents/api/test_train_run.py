@@ -131,7 +131,7 @@ def srl_agents_observation() -> str:
             "override 'updates.x': 'updates' holds no keys",
         ),
         ({"recipe": RECIPE, "updates": 3, "more": 3}, "leave one out"),
-        ({"recipe": RECIPE, "more": 3}, "small is no folder of a run"),
+        ({"recipe": RECIPE, "more": 3}, "small is not a run's folder"),
         ({"recipe": RECIPE, "callbacks": [3]}, "callbacks: 3: give a function"),
         ({"recipe": RECIPE, "callbacks": [Moments]}, "callbacks: .*Moments"),
         ({"recipe": RECIPE, "sinks": [print]}, "sinks: .* write"),

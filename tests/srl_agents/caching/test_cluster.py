@@ -192,11 +192,11 @@ def test_patience_trades_waiting_for_hits() -> None:
 
 def test_a_link_brings_other_nodes_blocks() -> None:
     trace = large(chat_trace(100, seed=0), 1.0)
-    alone = cluster(nodes=4, routing="round-robin")
-    joined = replace(alone, link=LINKS["rdma"])
+    unlinked = cluster(nodes=4, routing="round-robin")
+    joined = replace(unlinked, link=LINKS["rdma"])
     outcome = simulate(trace, joined)
 
-    assert rate(trace, outcome, joined) > rate(trace, simulate(trace, alone), alone)
+    assert rate(trace, outcome, joined) > rate(trace, simulate(trace, unlinked), unlinked)
     assert outcome.links.cached == outcome.links.blocks * BLOCK * SHAPE.kv_bytes_per_token > 0
     # the third node needs what the first read, though the second read its first block last
     chains = [(1, 2, 3), (1, 4, 5), (1, 2, 3)]

@@ -74,7 +74,7 @@ def test_no_more_run_than_there_are_places_and_the_lowest_priority_begins(
 def test_what_an_instance_works_on_fits_its_memory_and_nothing_waits_for_ever(
     steps: list[tuple[int, int, int, bool]], capacity: int
 ) -> None:
-    """Blocks that prompts share count once; one that needs more than there is begins alone."""
+    """Blocks that prompts share count once; one that needs more than an instance has runs by itself."""
     conductor = Conductor(1, places=3, capacity=[capacity])
     running: list[Placed] = []
     left = 0

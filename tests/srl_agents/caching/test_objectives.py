@@ -150,10 +150,10 @@ def test_several_steps_measured_together_teach_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "named"),
+    ("fields", "named"),
     [({"first_token_s": 0}, "first_token_s"), ({"between_tokens_s": float("inf")}, "between_tokens_s"),
      ({"longest_wait_s": 3.0}, "longest_wait_s")],
 )  # fmt: skip
-def test_times_that_cannot_be_are_refused(told: dict[str, float], named: str) -> None:
+def test_times_that_cannot_be_are_refused(fields: dict[str, float], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        Objectives(**told)
+        Objectives(**fields)

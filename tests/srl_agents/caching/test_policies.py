@@ -228,8 +228,8 @@ def test_the_length_of_a_reply_helps_when_it_is_written() -> None:
     assert written > 1.08 * never
 
 
-def test_what_is_known_only_after_a_reply_is_like_one_that_was_told_at_once() -> None:
-    """Classes agree, and so does what was learned of them; a length that nobody needs changes nothing."""
+def test_a_length_known_only_after_the_reply_counts_like_one_known_at_once() -> None:
+    """Classes agree, and so does what was learned of them; a length that is not needed changes nothing."""
     early, late = LearnedReuse[int, bool](8), LearnedReuse[int, bool](8)
     for number in range(40):
         chain, tokens = [number % 7, 10 + number], (4, 400)[number % 2]
@@ -248,9 +248,9 @@ def test_what_is_known_only_after_a_reply_is_like_one_that_was_told_at_once() ->
 def test_knowing_that_a_session_is_over_helps() -> None:
     trace = chat_trace(1500, seed=2)
     without = replay(trace, LearnedReuse(200), known="sessions").hit_rate
-    told = replay(trace, LearnedReuse(200), known="ends").hit_rate
+    with_ends = replay(trace, LearnedReuse(200), known="ends").hit_rate
 
-    assert told > 1.02 * without
+    assert with_ends > 1.02 * without
 
 
 def test_a_block_of_several_sessions_outlives_the_end_of_one() -> None:

@@ -22,8 +22,8 @@ def chunk(number: int) -> Any:
     return base.ChunkStatus(number)
 
 
-def finished(policy: Any, keys: list[bytes], **told: Any) -> None:
-    context = base.ReqContext("r", kv_transfer_params=told)
+def finished(policy: Any, keys: list[bytes], **fields: Any) -> None:
+    context = base.ReqContext("r", kv_transfer_params=fields)
     for position, key in enumerate(keys):
         context.set_offload_key_position(key, position)
     policy.on_request_finished((tuple(keys),), set(keys), set(), context)
@@ -80,10 +80,10 @@ def test_what_the_request_tells_reaches_the_policy() -> None:
 
 def test_how_long_a_reply_was_is_seen_where_its_prompt_ended() -> None:
     policies = [made() for _ in range(3)]
-    for policy, told in zip(
+    for policy, fields in zip(
         policies, ({}, {"srl_prompt_tokens": 1}, {"srl_prompt_tokens": -200}), strict=True
     ):
-        finished(policy, KEYS[:3], **told)
+        finished(policy, KEYS[:3], **fields)
 
     unknown, short, long = (policy._policy._pasts[KEYS[0]].kind for policy in policies)
     assert len({unknown, short, long}) == 3

@@ -22,7 +22,7 @@ def frozen(tmp_path: Path) -> Path:
 def test_what_was_frozen_is_whole(frozen: Path) -> None:
     assert checkpoints.changed_files(frozen) == []
     checkpoints.check_frozen(frozen, "never said")
-    (frozen / "notes.txt").write_text("somebody else's")
+    (frozen / "notes.txt").write_text("of another program")
     assert checkpoints.changed_files(frozen) == []
 
 

@@ -1,4 +1,4 @@
-"""Every command reads its options in one way, and tells a mistake in one line."""
+"""Every command reads its options in one way, and reports a mistake in one line."""
 
 from __future__ import annotations
 

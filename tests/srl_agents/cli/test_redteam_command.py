@@ -21,7 +21,7 @@ REFUSED = Finding(
     case={
         "probe": "formats",
         "target": "formats",
-        "spec": "answer alone, no thought",
+        "spec": "only an answer, no thought",
         "reply": "x",
     },
 )

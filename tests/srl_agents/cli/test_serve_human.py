@@ -51,7 +51,7 @@ def a_person(url: str, reply: Callable[[str], str], after_s: float = 0.0) -> Ite
 
 
 class AtDesk:
-    """What `an_engine` wants of a server."""
+    """What `an_engine` needs of a server."""
 
     def __init__(self, url: str) -> None:
         self.url = f"{url}/v1"
@@ -72,10 +72,10 @@ def test_a_client_that_gave_up_and_asks_again_finds_its_question() -> None:
         a_person(url, lambda _: "bet", after_s=1.2) as seen,
         an_engine(AtDesk(url), **settings) as engine,  # type: ignore[arg-type]
     ):
-        (told,) = ask(engine)
-        assert told.text == "<action>bet</action>"
-        assert told.served is not None
-        assert set(told.served.failed_tries) == {"slow"}
+        (reply,) = ask(engine)
+        assert reply.text == "<action>bet</action>"
+        assert reply.served is not None
+        assert set(reply.served.failed_tries) == {"slow"}
         assert seen == [1]
 
 

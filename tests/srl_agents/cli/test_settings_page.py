@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 class PartSettings:
     """A part.
 
-    Not told.
+    Not shown.
     """
 
     kind: str = "part"
@@ -35,7 +35,7 @@ class Undecorated:
     """No settings."""
 
     width: int = 1
-    """Not told."""
+    """Not shown."""
 '''
 
 

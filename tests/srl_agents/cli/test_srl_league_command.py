@@ -190,8 +190,8 @@ def test_mistakes_are_one_line(capsys, arguments, parts) -> None:
         ("agent: strong", ["agent: bot:stron", "Did you mean 'strong'?"]),
         ("matches: 96", ["matches: 0", "matches=0"]),
         ("{agent: middle}", ["{agent: midle}", "Did you mean 'middle'?"]),
-        ("{agent: middle}", ["{agent: human}", "nobody is asked for moves in a population"]),
-        ("{agent: middle}", ["{agent: tiny+nowhere}", "no adapter folder"]),
+        ("{agent: middle}", ["{agent: human}", "no person can give moves in a population"]),
+        ("{agent: middle}", ["{agent: tiny+nowhere}", "not an adapter folder"]),
         ("{agent: middle}", ["{agent: random}", "twice"]),
         ("{block: 32}", ["{block: 0}", "block=0"]),
         ("name: bots", ["name: a/b", "folder"]),
@@ -293,9 +293,9 @@ def test_a_finished_run_without_its_matches_is_not_played_again(
     ):
         capsys.readouterr()
         assert main(command) == 2
-        told = capsys.readouterr().err
-        assert "league.db" in told
-        assert "Traceback" not in told
+        printed = capsys.readouterr().err
+        assert "league.db" in printed
+        assert "Traceback" not in printed
     if loss == "damaged":
-        assert "Restore it from a backup" in told
+        assert "Restore it from a backup" in printed
     assert not store.exists() or store.stat().st_size <= len(whole) // 2

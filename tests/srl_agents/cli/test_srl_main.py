@@ -58,7 +58,7 @@ def test_json_for_others_has_null_for_what_is_not_finite(value: Any) -> None:
 
 
 def test_no_command_and_no_page_writes_json_that_is_none() -> None:
-    """`plain_json`, or a refusal: a bare Infinity breaks whoever reads the answer."""
+    """`plain_json`, or a refusal: a bare Infinity breaks the reader of the answer."""
     folders = [Path(package.__path__[0]) for package in (srl_agents.cli, leaderboards)]
     loose = [
         f"{path.name}:{call.lineno}"

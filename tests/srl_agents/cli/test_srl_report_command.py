@@ -26,8 +26,14 @@ NASTY = "</script><script>document.title='owned'</script>"
 def a_run(folder: Path, *, seed: int = 0, updates: int = 6, env: str = "nim-v0", **recipe) -> Path:
     """A folder as `srl train` leaves it, without a store."""
     folder.mkdir(parents=True)
-    told = {"name": "mine", "model": "tiny", "env": env, "seed": seed, "updates": 10} | recipe
-    (folder / "recipe.yaml").write_text(json.dumps(told))
+    recipe_fields = {
+        "name": "mine",
+        "model": "tiny",
+        "env": env,
+        "seed": seed,
+        "updates": 10,
+    } | recipe
+    (folder / "recipe.yaml").write_text(json.dumps(recipe_fields))
     lines = []
     for update in range(1, updates + 1):
         values = {
@@ -83,12 +89,12 @@ def planned_phases(recipe: Path) -> list[Phase]:
 
 
 def test_memory_that_cannot_be_planned_is_shown_as_measured(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run", model="nobody/knows")
+    run = a_run(tmp_path / "run", model="not/a-model")
     assert read_run(run).memory is None
     traced(run, 1, "play", 1, 3, 2)
     memory = read_run(run).memory
     assert memory is not None
-    assert memory["planned_for"].startswith("not planned: model='nobody/knows'")
+    assert memory["planned_for"].startswith("not planned: model='not/a-model'")
     assert memory["phases"] == [
         {"phase": "play", "before": 1, "peak": 3, "after": 2, "planned": None}
     ]
@@ -99,13 +105,13 @@ def test_a_page_holds_the_curves_of_a_run(tmp_path: Path, capsys) -> None:
     assert main(["report", str(run)]) == 0
     assert (run / "report.html").as_uri() in capsys.readouterr().out
     data = embedded(run / "report.html")
-    (told,) = data["runs"]
-    assert dict(told["facts"])["updates"] == "6 of 10"
-    reward = told["learners"]["alice"]["reward"]
+    (shown,) = data["runs"]
+    assert dict(shown["facts"])["updates"] == "6 of 10"
+    reward = shown["learners"]["alice"]["reward"]
     assert reward["x"] == [1, 2, 3, 4, 5, 6]
     assert reward["y"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    assert told["learners"]["bob"]["kl"]["y"] == [None] * 6  # JSON knows no NaN
-    assert told["own"]["tokens_per_s"]["y"] == [100.0] * 6
+    assert shown["learners"]["bob"]["kl"]["y"] == [None] * 6  # JSON has no NaN
+    assert shown["own"]["tokens_per_s"]["y"] == [100.0] * 6
 
 
 def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
@@ -180,7 +186,7 @@ def test_a_run_that_goes_on_is_drawn_up_to_its_last_whole_line(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("made", "removed", "words"),
     [
-        (False, None, "is no folder"),
+        (False, None, "is not a folder"),
         (True, "recipe.yaml", "no recipe.yaml (the recipe)"),
         (True, "metrics.jsonl", "no metrics.jsonl (the curves)"),
     ],
@@ -190,10 +196,10 @@ def test_what_is_missing_is_named(tmp_path: Path, capsys, made, removed, words) 
     if removed:
         (run / removed).unlink()
     assert main(["report", str(run)]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
 
 
 def test_an_empty_run_and_an_unwritable_file_are_said(tmp_path: Path, capsys) -> None:

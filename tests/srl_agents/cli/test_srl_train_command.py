@@ -134,7 +134,7 @@ def test_what_stops_a_run_on_disk_is_told_with_path_and_cause(
     work: Callable[[Path], object],
     said: str,
 ) -> None:
-    """A missing file is no file that cannot be written, and a full disk has no file's name."""
+    """A missing file is reported as missing, not as unwritable, and a full disk has no file's name."""
 
     def stopped(_recipe: object, folder: Path, *_: object, **__: object) -> None:
         work(folder)

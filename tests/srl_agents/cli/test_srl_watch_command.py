@@ -127,7 +127,7 @@ def test_a_recording_that_claims_more_than_it_replays_is_marked(
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"steps": ()}, "step"),
         ({"env_id": "nimm-v0"}, "Did you mean 'nim-v0'"),
@@ -136,17 +136,17 @@ def test_a_recording_that_claims_more_than_it_replays_is_marked(
     ],
 )
 def test_a_recording_that_cannot_be_played_is_one_line(
-    change: dict[str, object], says: str, capsys: Streams, tmp_path: Path
+    change: dict[str, object], message: str, capsys: Streams, tmp_path: Path
 ) -> None:
     game = srl_envs.load_transcript(GOLDEN / "nim-v0.0.jsonl")
     broken = replace(game, **change)  # type: ignore[arg-type]
     if change == {"steps": ()}:
         broken = replace(game, steps=(*game.steps, game.steps[-1]))
-        says = "goes on after the end"
+        message = "goes on after the end"
     broken.save(tmp_path / "broken.jsonl")
     assert main(["watch", str(tmp_path / "broken.jsonl")]) == 2
     err = capsys.readouterr().err
-    assert says in err
+    assert message in err
     assert err.count("\n") == 1
 
 

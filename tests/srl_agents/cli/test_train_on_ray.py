@@ -72,17 +72,19 @@ def test_an_address_at_which_nobody_answers_is_the_users_mistake(address: str, w
 
 
 @pytest.mark.parametrize(
-    ("says", "words"), [(b"HTTP/1.1 400\r\n", "something else"), (b"", "timed out")]
+    ("answer", "words"), [(b"HTTP/1.1 400\r\n", "something else"), (b"", "timed out")]
 )
 def test_what_listens_and_is_no_cluster_is_said(
-    says: bytes, words: str, monkeypatch: pytest.MonkeyPatch
+    answer: bytes, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srl_agents.training.cluster_address._ANSWER_S", 0.3 if not says else 30.0)
+    monkeypatch.setattr(
+        "srl_agents.training.cluster_address._ANSWER_S", 0.3 if not answer else 30.0
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def speak() -> None:
             link, _ = listener.accept()
-            link.sendall(says)
+            link.sendall(answer)
             link.recv(1000)
             ended.wait()
             link.close()

@@ -64,7 +64,7 @@ def test_synchronized_gives_everyone_the_mean() -> None:
     by_hand = (3 - 4) / (21**0.5 * 13**0.5)
     assert decision.run["gradient_agreement"] == pytest.approx(by_hand)
     decision.changes["a"][A].zero_()
-    assert entries(decision.changes["b"]) == [2, 0, 0, -2]  # nobody shares memory
+    assert entries(decision.changes["b"]) == [2, 0, 0, -2]  # no learners share memory
     assert coordinator(kind="synchronized").before_step([member("a"), member("b")]).changes == {}
 
 
@@ -103,8 +103,8 @@ def test_signs_are_not_taken_for_agreed_where_the_others_ran_out_of_rows() -> No
     members = [member("a", [1, -1, 2, 0]), member("b", [3, -2, -1, 1])]
     assert set(signs.before_step(members).changes) == {"a", "b"}
     assert signs.before_step([members[0], member("b")], first=False).changes == {}
-    alone = signs.before_step([members[0], member("b")])  # b plays no part in this update
-    assert entries(alone.changes["a"]) == [1, -1, 2, 0]
+    without_b = signs.before_step([members[0], member("b")])  # b plays no part in this update
+    assert entries(without_b.changes["a"]) == [1, -1, 2, 0]
 
 
 def test_only_entries_whose_signs_agree_are_moved() -> None:
@@ -204,7 +204,7 @@ def test_equal_learners_stay_equal_under_averaging(merge: str) -> None:
 
 
 def test_asynchronous_by_hand() -> None:
-    """Whoever is ready mixes in; what others merged meanwhile makes it stale and lighter."""
+    """Each ready learner mixes in; what others merged meanwhile makes it stale and lighter."""
     shared = coordinator(
         kind="asynchronous", ready_rows=4, mixing=0.5, staleness_power=1.0, merge="factors"
     )
@@ -226,7 +226,7 @@ def test_asynchronous_by_hand() -> None:
     assert entries(decision.changes["b"]) == [1, 0, 1.5, 2]  # 3/4 of [2, 0] and 1/4 of [0, 8]
 
     decision = shared.after_step([member("a", adapter=a, rows=1), member("b", adapter=b)])
-    assert decision.learners["a"]["staleness"] == 1.0  # b's merge; its own made nobody stale
+    assert decision.learners["a"]["staleness"] == 1.0  # b's merge; its own made no learner stale
 
 
 def test_a_weight_of_zero_leaves_the_shared_adapter_alone() -> None:

@@ -1,4 +1,4 @@
-"""Several processes share work and agree; alone, everything is one's own."""
+"""Several processes share work and agree; a single process does all of it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_federated_learners_keep_a_share_of_themselves() -> None:
     # The common part is (3 alice + 1 bob) / 4 = [2, 2, 2, 3, 1.5].
     assert entries(decision.changes["alice"]) == [1.5, 2, 2.5, 3.5, 1.25]
     assert entries(decision.changes["bob"]) == [3.5, 2, 0.5, 1.5, 2.25]
-    assert decision.run == {}  # there is no product that an average could miss
+    assert decision.run == {}  # whole weights have no product that an average could miss
     assert decision.learners == {"alice": {"merge_weight": 0.75}, "bob": {"merge_weight": 0.25}}
 
 

@@ -212,7 +212,7 @@ def test_role_baselines_are_read_first_and_moved_by_valid_episodes() -> None:
     rows, metrics = credit_.assign([episode(0, 0, (0.8, -0.8))], "a", "a@1")
     assert by_reply(rows) == pytest.approx(
         {"0/0/0": 0.8}
-    )  # alone in its group, and no baseline yet
+    )  # one turn in its group, and no baseline yet
     assert metrics["baseline"] == 0.0
     assert "flat_groups" not in metrics
     rows, metrics = credit_.assign(

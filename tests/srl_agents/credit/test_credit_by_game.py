@@ -45,10 +45,10 @@ def credit(**settings: object) -> CreditByGame:
 def test_a_game_s_advantages_are_what_they_are_without_the_other(
     settings: dict[str, object],
 ) -> None:
-    both, alone = credit(**settings), credit(**settings)
+    both, small_only = credit(**settings), credit(**settings)
     mixed = [e for pair in zip(LARGE, SMALL, strict=True) for e in pair]
     rows, metrics = both.assign(mixed, "alice", "v")
-    expected, own = alone.assign(SMALL, "alice", "v")
+    expected, own = small_only.assign(SMALL, "alice", "v")
     assert [value for turn, value in rows if turn.reward < 1][: len(expected)] == pytest.approx(
         [value for _, value in expected]
     )
@@ -71,5 +71,5 @@ def test_paid_turns_of_two_games_are_different_seats() -> None:
 
 
 def test_counts_add_up_and_other_metrics_are_means_by_weight() -> None:
-    told = [(1, {"rows": 2.0, "reward": 1.0}), (3, {"rows": 4.0, "reward": 0.0, "beta": 0.5})]
-    assert mean_metrics(told) == {"rows": 6.0, "reward": 0.25, "beta": 0.5}
+    weighted = [(1, {"rows": 2.0, "reward": 1.0}), (3, {"rows": 4.0, "reward": 0.0, "beta": 0.5})]
+    assert mean_metrics(weighted) == {"rows": 6.0, "reward": 0.25, "beta": 0.5}

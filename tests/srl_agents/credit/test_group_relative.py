@@ -80,7 +80,7 @@ def test_role_advantages_match_sums_by_hand(
 
 
 def test_a_seat_is_not_credited_for_moving_first() -> None:
-    """Seat 0 always wins: nobody did anything better than usual."""
+    """Seat 0 always wins: no seat did better than usual."""
     returns = np.array([1.0, -1.0, 1.0, -1.0])
     group, role = np.zeros(4, np.int64), np.array([0, 1, 0, 1])
     assert role_advantages(returns, group, role, np.ones(4, bool)).tolist() == [0.0] * 4

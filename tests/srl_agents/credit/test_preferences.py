@@ -181,7 +181,7 @@ def test_worth_belongs_to_a_turn_and_not_to_its_like() -> None:
 
 
 def test_where_both_sources_order_two_replies_credit_decides() -> None:
-    # alice's "a" lost to bob's "b", and both drew with "b"; but credit, which knows costs, prefers "a"
+    # alice's "a" lost to bob's "b", and both drew with "b"; but credit, which counts costs, prefers "a"
     mine = [turn("p", "a"), turn("p", "b")]
     episodes = [
         episode(

@@ -40,7 +40,7 @@ def episode(*outcomes: float, attempt: int = 0, observation: str = "o") -> Episo
 
 
 def without(idle_pay: dict[frozenset[int], tuple[float, ...]]):
-    """What each set of idle seats pays; asking for nobody idle is a mistake: that was played."""
+    """What each set of idle seats pays; asking for no idle seats is a mistake: that was played."""
     return lambda _, idle: idle_pay[idle]
 
 

@@ -24,7 +24,7 @@ HAS_INSPECT = PYTHON in os.environ or importlib.util.find_spec("inspect_ai") is 
 
 
 def solves(request: GenerationRequest) -> str:
-    """Right on the rows below; in games it says nothing of use."""
+    """Right on the rows below; in games the reply holds no move."""
     return "\\boxed{4}" if "Two and two" in request.observation else "\\boxed{0}"
 
 
@@ -42,7 +42,7 @@ def test_gains_are_taken_sample_by_sample_and_games_by_seed() -> None:
     first, second = table([before, after])
     assert (first["score"], first["gain"]) == (0.0, None)
     assert second["gain"] == 1.0
-    # equal in both seeds, which says little of others
+    # equal in both seeds, which is weak evidence about others
     assert first["half_width"] == second["gain_half_width"] == pytest.approx(1.684, abs=1e-3)
     assert second["samples"] == 5
 
@@ -93,7 +93,7 @@ def test_an_inspect_that_dies_is_named_with_its_last_words(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("tasks", "opponents", "says"),
+    ("tasks", "opponents", "message"),
     [
         ("gsm8k", "", "holds none of gsm8k.jsonl"),
         ("gsm9k", "", "gsm9k"),
@@ -102,9 +102,9 @@ def test_an_inspect_that_dies_is_named_with_its_last_words(tmp_path: Path) -> No
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_anything_is_loaded(
-    tasks: str, opponents: str, says: str, tmp_path: Path
+    tasks: str, opponents: str, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(SRLError, match=says):
+    with pytest.raises(SRLError, match=message):
         planned(EvalOptions(tasks=tasks, opponents=opponents, data=tmp_path))
 
 

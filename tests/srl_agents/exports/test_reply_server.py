@@ -1,4 +1,4 @@
-"""An agent behind a loopback address: who is answered, with what, and what a failure says."""
+"""An agent behind a loopback address: which requests get replies, which replies, and the errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from srl_agents.engines.scripted import Deaths, Latency, ScriptedEngine
 from srl_agents.exports.reply_server import ReplyServer
 
 
-def told(request: GenerationRequest) -> str:
+def reply_with_key(request: GenerationRequest) -> str:
     return f"{request.observation} {request.key}"
 
 
@@ -32,7 +32,7 @@ def asked(server: ReplyServer, body: Any, *, secret: str | None = None) -> dict[
 
 def test_a_text_gets_the_same_reply_whatever_else_is_asked() -> None:
     def replies(order: list[str]) -> dict[str, str]:
-        with ReplyServer(ModelPolicy(ScriptedEngine(told)), seed=3) as server:
+        with ReplyServer(ModelPolicy(ScriptedEngine(reply_with_key)), seed=3) as server:
             return {text: asked(server, {"text": text})["text"] for text in order}
 
     first, second = replies(["a", "b"]), replies(["b", "c", "a"])
@@ -40,13 +40,13 @@ def test_a_text_gets_the_same_reply_whatever_else_is_asked() -> None:
 
 
 def test_asked_again_it_draws_again() -> None:
-    with ReplyServer(ModelPolicy(ScriptedEngine(told))) as server:
+    with ReplyServer(ModelPolicy(ScriptedEngine(reply_with_key))) as server:
         first, second = (asked(server, {"text": "a"})["text"] for _ in range(2))
     assert first != second
 
 
 def test_requests_that_wait_together_reach_the_engine_together() -> None:
-    engine = ScriptedEngine(told, latency=Latency(median_s=0.2), capacity=8)
+    engine = ScriptedEngine(reply_with_key, latency=Latency(median_s=0.2), capacity=8)
     with ReplyServer(ModelPolicy(engine)) as server, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: asked(server, {"text": str(n)}), range(8)))
         assert server.answered == 8
@@ -61,7 +61,7 @@ def test_strangers_and_broken_requests_are_refused(
     body: Any, secret: str | None, status: int
 ) -> None:
     with (
-        ReplyServer(ModelPolicy(ScriptedEngine(told))) as server,
+        ReplyServer(ModelPolicy(ScriptedEngine(reply_with_key))) as server,
         pytest.raises(urllib.error.HTTPError) as refused,
     ):
         asked(server, body, secret=secret)
@@ -70,7 +70,7 @@ def test_strangers_and_broken_requests_are_refused(
 
 
 def test_an_engine_that_dies_says_so() -> None:
-    engine = ScriptedEngine(told, deaths=Deaths(at_reply=1))
+    engine = ScriptedEngine(reply_with_key, deaths=Deaths(at_reply=1))
     with ReplyServer(ModelPolicy(engine)) as server:
         asked(server, {"text": "a"})
         with pytest.raises(urllib.error.HTTPError) as failed:

@@ -90,10 +90,10 @@ def test_the_answer_is_that_of_the_first_score_that_allows_one(scores: list[floa
 def test_rows_are_tests_of_their_own() -> None:
     rows = np.random.default_rng(0).random((3, 40))
     test = MeanTest(low=0.5, high=0.6, alpha=0.05, beta=0.05)
-    for together, alone in zip(
+    for together, single in zip(
         test.wealth(rows), zip(*(test.wealth(row) for row in rows), strict=True), strict=True
     ):
-        np.testing.assert_allclose(together, np.array(alone))
+        np.testing.assert_allclose(together, np.array(single))
 
 
 def test_an_undecided_test_ends_below() -> None:

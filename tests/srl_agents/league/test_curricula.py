@@ -135,7 +135,7 @@ def test_difficulty_goes_up_when_it_is_easy_and_down_when_it_is_not() -> None:
     state = kind.observed(arms, state, {0: [0.0] * 9, 1: [1.0] * 4})
     assert kind.chances(arms, state) == pytest.approx([0.1, 0.1, 0.8])
     state = kind.observed(arms, state, {2: [1.0] * 4})
-    assert state["g0"][0] == 2, "there is no level above the last"
+    assert state["g0"][0] == 2, "no level is above the last"
     state = kind.observed(arms, state, {2: [0.0] * 4})
     assert state["g0"][0] == 1
 

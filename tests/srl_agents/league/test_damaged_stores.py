@@ -97,12 +97,12 @@ def test_a_damaged_file_says_what_it_is_and_what_to_do(run: Path, mode: str) -> 
     whole = run.read_bytes()
     for damaged, words in (
         (whole[: len(whole) // 2], "is damaged.*Restore it"),
-        (b"x" * 4096 + whole[4096:], "is no database.*Restore it"),
+        (b"x" * 4096 + whole[4096:], "is not a database.*Restore it"),
     ):
         run.write_bytes(damaged)
         with pytest.raises(StoreError, match=rf"league\.db: the file {words}"):
             LeagueStore(run, mode=mode).matches()  # type: ignore[arg-type]
-    with pytest.raises(StoreError):  # the lock is free for whoever mends it
+    with pytest.raises(StoreError):  # the lock is free for the repair
         LeagueStore(run)
     run.write_bytes(whole)
     LeagueStore(run).close()
@@ -158,7 +158,7 @@ def test_an_older_copy_is_noticed_and_taken_when_told(tmp_path: Path, good: Path
 
 
 def test_a_store_without_its_log_is_noticed(tmp_path: Path) -> None:
-    """What a killed writer leaves is in two files; one alone lacks acknowledged matches."""
+    """A killed writer leaves two files; the first without its log lacks acknowledged matches."""
     path = tmp_path / "league.db"
     command = [sys.executable, str(WRITER), str(path), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -179,16 +179,16 @@ def test_a_full_disk_is_named_and_keeps_what_was_acknowledged(tmp_path: Path) ->
     with fill(path) as store:
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages + 2}")
-        acknowledged, told = 60, ""
-        while not told and acknowledged < 2000:
+        acknowledged, message = 60, ""
+        while not message and acknowledged < 2000:
             try:
                 store.report_many([match(acknowledged + k) for k in range(5)])
                 acknowledged += 5
             except StoreError as error:
-                told = str(error)
-        assert "league.db: the disk is full" in told
+                message = str(error)
+        assert "league.db: the disk is full" in message
         assert store.count() == acknowledged
-        store._db.execute("PRAGMA max_page_count = 100000")  # somebody freed some
+        store._db.execute("PRAGMA max_page_count = 100000")  # space was freed
         store.report_many([match(acknowledged + k) for k in range(5)])
     with LeagueStore(path, "continue") as store:
         assert [spec.number for spec, _ in store.matches()] == list(range(acknowledged + 5))

@@ -45,7 +45,7 @@ def test_versions_of_one_lineage_are_no_strangers() -> None:
     table = cross_play(GAMES, {"a": "run1", "b": "run1", "c": "run2"})
     rows = {r.agent: r for r in table.ratings}
     assert rows["a"].cross_play is not None
-    assert rows["a"].cross_play.estimate == pytest.approx(0.65)  # with c alone
+    assert rows["a"].cross_play.estimate == pytest.approx(0.65)  # only with c
     assert rows["a"].worst_partner == "c"
 
 

@@ -320,7 +320,7 @@ def test_a_league_exploiter_meets_all_that_is_frozen() -> None:
 
 def test_verification_meets_exploiters_that_win_then_forgotten_versions() -> None:
     league = make_league(mirror=0, live=0, past=0, verify=1, **EVE)
-    assert met_by(league, "alice") == Counter()  # nobody beats it: itself
+    assert met_by(league, "alice") == Counter()  # no exploiter beats it: itself
     for learner in ("alice", "eve"):
         league.versions[learner] = named(learner, 1)
         league.freeze(learner)
@@ -431,7 +431,7 @@ def test_new_parts_of_the_state_survive_json() -> None:
 def test_a_state_whose_versions_have_no_digest_is_refused() -> None:
     league = make_league()
     old = league.state() | {"versions": {"alice": 1, "bob": 1}}
-    with pytest.raises(ConfigError, match="'1' is no version"):
+    with pytest.raises(ConfigError, match="'1' is not a version"):
         league.load_state(old)
 
 

@@ -1,4 +1,4 @@
-"""A population's schedule: a function of seed, revision and number, whoever was fast."""
+"""A population's schedule: a function of seed, revision and number, not of speed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ COUNTS = st.tuples(st.integers(1, 40), st.integers(1, 6)).map(
 
 
 def make_league(rows: RowCounts, *, seed: int = 0, others: int = 0) -> League:
-    """A task of rows, alone or beside games whose share follows success."""
+    """A task of rows, by itself or beside games whose share follows success."""
     arenas = [Arena(env_id="task-v0", options={}, seats=1, mode="cooperative", rows=(rows,))]
     arenas += [Arena(env_id=f"game{k}-v0", options={}, seats=2) for k in range(others)]
     return League(

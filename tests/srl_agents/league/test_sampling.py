@@ -1,4 +1,4 @@
-"""Opponent samplers: always a distribution, nobody ever excluded, the right ones preferred."""
+"""Opponent samplers: always a distribution, no opponent ever excluded, the right ones preferred."""
 
 from __future__ import annotations
 

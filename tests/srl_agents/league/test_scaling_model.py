@@ -66,7 +66,7 @@ def test_impossible_rates_are_refused_before_anything_is_measured(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "give" in (told := capsys.readouterr().err) or "no such folder" in told
+    assert "give" in (printed := capsys.readouterr().err) or "no such folder" in printed
 
 
 def test_the_wait_for_the_slowest_grows_with_the_tail() -> None:

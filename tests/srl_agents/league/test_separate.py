@@ -46,13 +46,13 @@ def table(*entrants: list[Row]):  # type: ignore[no-untyped-def]
 )
 def test_no_result_of_another_moves_a_number(strange: list[tuple[str, float]]) -> None:
     mine = rows("mine", 100, BOTS, 7)
-    alone = table(mine)
+    without = table(mine)
     attack = [("enemy", other, score, f"e{k}") for k, (other, score) in enumerate(strange)]
     if not any(other in BOTS for other, *_ in strange):
         attack.append(("enemy", "bot:a", 0.0, "e"))
     beside = table(mine, attack)
     for agent in [*BOTS, "mine"]:
-        one, other = alone[agent], beside[agent]
+        one, other = without[agent], beside[agent]
         assert (one.elo, one.low, one.high) == (other.elo, other.low, other.high)
 
 

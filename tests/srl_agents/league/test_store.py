@@ -1,4 +1,4 @@
-"""The store keeps what it acknowledged, refuses what contradicts it, and never forgets."""
+"""The store keeps what it acknowledged, refuses what contradicts it, and never drops a match."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_a_match_reads_back_as_it_was(store: LeagueStore) -> None:
         options={"b": [1, {"c": None}], "a": "ü"}, seed=2**63 + 11, split="train",
         learner_seats=(1,), purpose="past", cluster="s7", schedule="train/3", attempt=2,
     )  # fmt: skip
-    told = result(
+    reported = result(
         written, rewards=(0.9, -1.1), termination="forfeit", forfeited=(1,), invalid_replies=(0, 3),
         turns=9, tokens=(12, 40), trajectory_sha256="ab",
     )  # fmt: skip
-    assert store.report(written, told)
-    assert store.matches() == [(written, told)]
+    assert store.report(written, reported)
+    assert store.matches() == [(written, reported)]
 
 
 OPTION_VALUES = (
@@ -100,12 +100,12 @@ def test_any_spec_keeps_its_identity(any_spec: MatchSpec, data) -> None:
     learners = tuple(sorted(data.draw(st.sets(st.integers(0, seats - 1)))))
     any_spec = replace(any_spec, learner_seats=learners)
     outcomes = tuple(data.draw(st.floats(-1, 1)) for _ in range(seats))
-    told = result(any_spec, outcomes, invalid_replies=(1,) * seats, tokens=(2,) * seats)
+    reported = result(any_spec, outcomes, invalid_replies=(1,) * seats, tokens=(2,) * seats)
     with tempfile.TemporaryDirectory() as folder, LeagueStore(f"{folder}/league.db") as store:
         for name in AGENTS:
             store.add_agent(agent(name))
-        store.report(any_spec, told)
-        assert store.matches() == [(any_spec, told)]
+        store.report(any_spec, reported)
+        assert store.matches() == [(any_spec, reported)]
         assert store.matches()[0][0].match_id == any_spec.match_id
 
 
@@ -113,7 +113,7 @@ def test_a_match_that_need_not_repeat_keeps_its_first_result(store: LeagueStore)
     first, other = result(spec(0)), result(spec(0), turns=99)
     assert store.report_many([(spec(0), first)], repeatable=False) == 1
     assert store.report_many([(spec(0), other), (spec(1), result(spec(1)))], repeatable=False) == 1
-    assert [told.turns for _, told in store.matches()] == [first.turns, 0]
+    assert [reported.turns for _, reported in store.matches()] == [first.turns, 0]
     with pytest.raises(StoreError, match="two results"):
         store.report_many([(spec(0), other)])
 
@@ -403,7 +403,7 @@ def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no league store"):
         LeagueStore(tmp_path / "absent.db", mode="read")
     (tmp_path / "text.db").write_text("no database " * 100)
-    with pytest.raises(StoreError, match="is no database"):
+    with pytest.raises(StoreError, match="is not a database"):
         LeagueStore(tmp_path / "text.db", mode="read")
     foreign = sqlite3.connect(tmp_path / "foreign.db")
     foreign.execute("CREATE TABLE t(x)")

@@ -35,7 +35,7 @@ def test_sides_of_one_are_rated_as_pairs() -> None:
 
 
 def test_a_member_is_worth_the_log_odds_it_adds() -> None:
-    """(x, z) beats (y, z) 3 : 1, so x is log 3 above y whoever z is."""
+    """(x, z) beats (y, z) 3 : 1, so x is log 3 above y for every z."""
     rows: list[TeamResult] = [(("x", "z"), ("y", "w"), 1.0, f"s{k}") for k in range(300)]
     rows += [(("x", "z"), ("y", "w"), 0.0, f"t{k}") for k in range(100)]
     rows += [(("x", "w"), ("y", "z"), 1.0, f"u{k}") for k in range(300)]

@@ -17,7 +17,7 @@ def game(name: str, gained: float, *, trained: bool) -> MeasuredGame:
         for seed in range(6)
         for agent, outcome in (("alice@3", 2 * gained + 0.1 * (seed % 2) - 0.05), ("tiny", 0.0))
     ]
-    # what the two get against each other says nothing of either
+    # results against each other carry no information about either
     results.append(SeatedResult(("alice@3", "tiny"), (-1.0, 1.0), "seed 0"))
     return MeasuredGame(name=name, mode="mixed", trained=trained, results=results)
 
@@ -49,7 +49,7 @@ def test_one_scale_over_games_knows_that_a_bot_is_somebody_else_in_each() -> Non
 
 
 def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
-    """The start sits everywhere, and the other seat is worth more: that is no loss of the learner's."""
+    """The start sits everywhere, and the other seat is worth more; the learner must not lose by that."""
     results = [SeatedResult(("alice@3", "bot:random"), (0.2, -0.2), "seed 0")]
     results += [SeatedResult(("tiny", "bot:random"), (0.0, 0.0), "seed 0")]
     results += [SeatedResult(("bot:random", "tiny"), (-1.0, 1.0), "seed 0")]

@@ -17,7 +17,7 @@ MIB = 2**20
 
 
 class Scripted:
-    """A role and a gauge whose bytes are what a test says."""
+    """A role and a gauge whose bytes a test sets."""
 
     def __init__(self, sizes: dict[str, int]) -> None:
         self.sizes, self.there, self.moves = sizes, set(sizes), []
@@ -72,9 +72,9 @@ def test_no_phase_has_more_than_its_roles_where_there_is_a_budget(tmp_path: Path
         with manager.phase(name):
             assert machine.there == NEEDS[name]
 
-    told = [json.loads(line) for line in trace.read_text().splitlines()]
-    assert [line["peak"] for line in told] == [60, 90, 50, 60]  # all at once would be 140
-    assert [line["freed"] for line in told] == [80, -30, 40, -10]
+    traced = [json.loads(line) for line in trace.read_text().splitlines()]
+    assert [line["peak"] for line in traced] == [60, 90, 50, 60]  # all at once would be 140
+    assert [line["freed"] for line in traced] == [80, -30, 40, -10]
 
 
 def test_a_phase_that_is_written_down_early_has_one_line(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_a_phase_that_is_written_down_early_has_one_line(tmp_path: Path) -> None
         manager.write_down()  # of the innermost phase, which gets no line
     manager.write_down()
 
-    told = [json.loads(line)["phase"] for line in trace.read_text().splitlines()]
-    assert told == ["play", "learn"]
+    traced = [json.loads(line)["phase"] for line in trace.read_text().splitlines()]
+    assert traced == ["play", "learn"]
 
 
 def test_without_a_budget_nothing_is_refused_and_all_is_measured() -> None:

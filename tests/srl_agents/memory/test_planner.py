@@ -1,4 +1,4 @@
-"""The planner: what must be true of every plan, what fits, and what it says to change."""
+"""The planner: what must be true of every plan, what fits, and what it advises to change."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_processes_of_one_machine_share_its_memory() -> None:
 
 
 def test_the_default_settings_do_not_fit_a_7b_model_and_checkpointing_does() -> None:
-    """At 16 rows of 1,024 tokens the saved activations alone are 137 GiB (measured: 8.6 MB per token)."""
+    """At 16 rows of 1,024 tokens only the saved activations are 137 GiB (measured: 8.6 MB per token)."""
     traffic = Traffic(
         rows=16,
         prompt_tokens=768,
@@ -168,8 +168,8 @@ def test_no_device_is_refused_with_what_there_is(text: str) -> None:
 def test_a_reward_model_of_another_size_counts_in_its_phases_alone() -> None:
     llama, run = MODELS["llama-3.2-1b"], described(base_type="bfloat16")
     judged = replace(run, reward_model=True, judge=llama)
-    alone, both = plan(run, DEVICES["a100-80gb"]), plan(judged, DEVICES["a100-80gb"])
-    before = {phase.name: phase.bytes for phase in alone.phases}
+    without, both = plan(run, DEVICES["a100-80gb"]), plan(judged, DEVICES["a100-80gb"])
+    before = {phase.name: phase.bytes for phase in without.phases}
     after = {phase.name: phase.bytes for phase in both.phases}
     assert set(after) - set(before) == {"judge", "reward learning"}
     assert all(after[name] == size for name, size in before.items())

@@ -101,22 +101,22 @@ def test_a_look_at_a_run_is_served_anew_for_each_request() -> None:
     ):
         urllib.request.urlopen(address)
     assert refused.value.read() == b"r holds no run.\n"
-    told = {(name, *labels.values()): value for name, labels, value in samples}
-    assert told[("srl_alive", "r", "learner", "7")] == 1.0
-    assert told[("srl_process_memory_bytes", "r", "learner", "7")] == 2 * 2**20
-    assert ("srl_process_cores", "r", "sandbox", "8") not in told
-    assert told[("srl_queue_done", "r", "matches of update 3")] == 1.0
-    assert told[("srl_queue_whole", "r", "matches of update 3")] == 4.0
-    assert told[("srl_staleness_steps", "r", "alice")] == 1.25
-    assert told[("srl_phase_share", "r", "play")] == 0.75
-    assert told[("srl_tokens_per_second", "r", "play")] == 400.0
-    assert told[("srl_seconds", "r", "transfer of new versions")] == 0.01
-    assert told[("srl_workers", "r", "playing")] == 2.0
-    assert told[("srl_faults", "r", "loss_spike")] == 1.0
-    assert told[("srl_done", "r")] == 2.0
-    assert told[("srl_conductor_requests", "r", "1")] == 5.0
-    assert told[("srl_conductor_known_block_share", "r")] == 0.75
-    assert told[("srl_conductor_moved_requests", "r")] == 2.0
-    assert told[("srl_prompt_tokens", "r", "computed")] == 3.0
-    assert told[("srl_cache_hit_share", "r", "possible")] == 0.6
-    assert told[("srl_cache_blocks", "r", "stored")] == 4.0
+    values = {(name, *labels.values()): value for name, labels, value in samples}
+    assert values[("srl_alive", "r", "learner", "7")] == 1.0
+    assert values[("srl_process_memory_bytes", "r", "learner", "7")] == 2 * 2**20
+    assert ("srl_process_cores", "r", "sandbox", "8") not in values
+    assert values[("srl_queue_done", "r", "matches of update 3")] == 1.0
+    assert values[("srl_queue_whole", "r", "matches of update 3")] == 4.0
+    assert values[("srl_staleness_steps", "r", "alice")] == 1.25
+    assert values[("srl_phase_share", "r", "play")] == 0.75
+    assert values[("srl_tokens_per_second", "r", "play")] == 400.0
+    assert values[("srl_seconds", "r", "transfer of new versions")] == 0.01
+    assert values[("srl_workers", "r", "playing")] == 2.0
+    assert values[("srl_faults", "r", "loss_spike")] == 1.0
+    assert values[("srl_done", "r")] == 2.0
+    assert values[("srl_conductor_requests", "r", "1")] == 5.0
+    assert values[("srl_conductor_known_block_share", "r")] == 0.75
+    assert values[("srl_conductor_moved_requests", "r")] == 2.0
+    assert values[("srl_prompt_tokens", "r", "computed")] == 3.0
+    assert values[("srl_cache_hit_share", "r", "possible")] == 0.6
+    assert values[("srl_cache_blocks", "r", "stored")] == 4.0

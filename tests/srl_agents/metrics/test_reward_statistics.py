@@ -66,5 +66,5 @@ def test_seats_are_told_apart_where_there_are_several() -> None:
 
 
 def test_who_played_nothing_has_no_statistics() -> None:
-    assert reward_statistics([episode((1.0, 1.0))], "nobody") == {}
+    assert reward_statistics([episode((1.0, 1.0))], "absent") == {}
     assert reward_statistics([], "me") == {}

@@ -66,7 +66,7 @@ def test_a_run_is_told_what_it_is_and_gets_every_update(
 def test_a_tracker_that_does_not_begin_is_said_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Weights & Biases raises an error of its own where nobody is logged in."""
+    """Weights & Biases raises an error of its own where no user is logged in."""
     (tmp_path / "wandb.py").write_text("def init(**_):\n    raise RuntimeError('No API key.')\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "wandb", raising=False)

@@ -60,15 +60,15 @@ def replies(base: BaseModel, **decoding: Any) -> list[Generation]:
     versions = [base.freeze_adapter("alice"), base.freeze_adapter("bob"), None]
 
     async def ask() -> list[Generation]:
-        told = []
+        replied = []
         for turn in range(2):
             for seat, version in enumerate(versions):
                 request = GenerationRequest(
                     observation=RULES + "Turn. " * turn, version=version, key=(turn, seat)
                 )
-                told.append(await engine.generate(request))
+                replied.append(await engine.generate(request))
         await engine.close()
-        return told
+        return replied
 
     return asyncio.run(ask())
 
@@ -81,8 +81,8 @@ def peft_logprobs(folder: Path, saved: Path, reply: Generation) -> torch.Tensor:
     ids = torch.tensor([[*reply.prompt_ids, *reply.token_ids]])
     with torch.no_grad():
         logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0].float()
-    told = torch.log_softmax(logits[len(reply.prompt_ids) - 1 : -1], dim=-1)
-    return told.gather(1, torch.tensor(reply.token_ids)[:, None])[:, 0]
+    logps = torch.log_softmax(logits[len(reply.prompt_ids) - 1 : -1], dim=-1)
+    return logps.gather(1, torch.tensor(reply.token_ids)[:, None])[:, 0]
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -116,16 +116,16 @@ def test_forgetting_a_version_keeps_what_the_base_read(base: BaseModel) -> None:
         request = GenerationRequest(observation=RULES, version=alice, key=(0,))
         await engine.generate(request)
         await engine.retire(alice)
-        told = await engine.generate(replace(request, version=bob))
+        replied = await engine.generate(replace(request, version=bob))
         await engine.close()
-        return told
+        return replied
 
-    told = asyncio.run(ask())
-    assert len(told.prompt_ids) - told.cached_tokens == base.activated_tokens
+    replied = asyncio.run(ask())
+    assert len(replied.prompt_ids) - replied.cached_tokens == base.activated_tokens
 
 
 def test_rescoring_agrees_with_sampling(base: BaseModel) -> None:
-    told = replies(base)
+    replied = replies(base)
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=8, stop=()))
     scored = Rescorer(engine).score(
         [
@@ -135,11 +135,11 @@ def test_rescoring_agrees_with_sampling(base: BaseModel) -> None:
                 adapter=None if r.version is None else str(r.version),
                 key=(0,),
             )
-            for r in told
+            for r in replied
         ]
     )
     asyncio.run(engine.close())
-    for one, other in zip(told, scored, strict=True):
+    for one, other in zip(replied, scored, strict=True):
         assert max(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True)) < 2e-5
 
 

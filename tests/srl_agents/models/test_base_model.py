@@ -139,7 +139,7 @@ def test_a_truncated_file_is_named(base: BaseModel, tmp_path: Path) -> None:
     base.save_adapter("alice", tmp_path)
     file = tmp_path / "adapter_model.safetensors"
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ModelError, match=r"adapter_model\.safetensors is no whole safetensors"):
+    with pytest.raises(ModelError, match=r"adapter_model\.safetensors is not a whole safetensors"):
         base.load_adapter("bob", tmp_path)
 
 

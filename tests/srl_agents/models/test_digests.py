@@ -1,4 +1,4 @@
-"""What a digest tells apart, and what it does not."""
+"""Which models have different digests, and which have the same."""
 
 from collections.abc import Callable, Sequence
 

@@ -151,9 +151,9 @@ def test_sampling_a_mixed_batch_is_sampling_each_policy_alone(full: BaseModel) -
     rows = ("alice", None, "bob", "alice", "bob", None)
     mixed = sampled(full, *rows)
     for name in (None, "alice", "bob"):
-        alone = sampled(full, *[name] * len(rows))
+        separate = sampled(full, *[name] * len(rows))
         of_name = [k for k, row in enumerate(rows) if row == name]
-        assert_same([mixed[k] for k in of_name], [alone[k] for k in of_name])
+        assert_same([mixed[k] for k in of_name], [separate[k] for k in of_name])
 
 
 def test_the_rescorer_scores_each_reply_by_its_own_copy(full: BaseModel) -> None:
@@ -224,9 +224,9 @@ def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_p
     rows = [v1, v2, None, v3, v4, v1]
     mixed = sampled(full, *rows)
     for name in names:
-        alone = sampled(full, *[name] * len(rows))
+        separate = sampled(full, *[name] * len(rows))
         of_name = [k for k, row in enumerate(rows) if row == name]
-        assert_same([mixed[k] for k in of_name], [alone[k] for k in of_name])
+        assert_same([mixed[k] for k in of_name], [separate[k] for k in of_name])
         assert len(weights.in_memory) <= 2
     full.forget(v1)
     assert v1 not in (*full.frozen, *weights.in_memory)

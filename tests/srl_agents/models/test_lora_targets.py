@@ -1,4 +1,4 @@
-"""Factors go on layers that read every token, and mixtures of experts learn with the others alone."""
+"""Factors go on layers that read every token, and mixtures of experts learn only with the others."""
 
 import asyncio
 from dataclasses import replace
@@ -84,8 +84,8 @@ def test_rows_of_several_adapters_are_sampled_together(
         for row in range(6)
     ]
     together = asyncio.run(engine.generate_together(asked))
-    alone = [asyncio.run(engine.generate_together([request]))[0] for request in asked]
-    assert [reply.token_ids for reply in together] == [reply.token_ids for reply in alone]
+    separate = [asyncio.run(engine.generate_together([request]))[0] for request in asked]
+    assert [reply.token_ids for reply in together] == [reply.token_ids for reply in separate]
     assert len({reply.token_ids for reply in together}) > 3
 
 
@@ -96,22 +96,22 @@ def test_chosen_layers_alone_have_factors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "says"),
+    ("kind", "target", "message"),
     [
-        ("qwen3", "q_prj", r"'q_prj' is no layer of Qwen3ForCausalLM. Did you mean 'q_proj'\?"),
-        ("qwen3", "lm_head", "'lm_head' is no linear layer .* the output head stay as they are"),
+        ("qwen3", "q_prj", r"'q_prj' is not a layer of Qwen3ForCausalLM. Did you mean 'q_proj'\?"),
+        ("qwen3", "lm_head", "'lm_head' is not a linear layer .* the output head stay as they are"),
         (
             "qwen3_moe",
             "gate_up_proj",
-            "'gate_up_proj' is no linear layer .* Use some of .*'q_proj'",
+            "'gate_up_proj' is not a linear layer .* Use some of .*'q_proj'",
         ),
     ],
 )
 def test_what_cannot_have_factors_is_refused_by_name(
-    tmp_path: Path, kind: str, target: str, says: str
+    tmp_path: Path, kind: str, target: str, message: str
 ) -> None:
     options = dict(MIXTURES).get(kind, {})
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         loaded(tmp_path, kind, ("v_proj", target), **options)
 
 

@@ -55,7 +55,7 @@ def test_mixed_factors_are_those_of_each_row(
         *(factor for own in factors.values() for factor in own),
     ]
 
-    told = layer(read, weight, names, factors, places)
+    raised = layer(read, weight, names, factors, places)
     each = torch.stack(
         [
             linear(linear(row, factors[name][0]), factors[name][1])
@@ -64,9 +64,9 @@ def test_mixed_factors_are_those_of_each_row(
     )
     expected = linear(inputs, weight) + SCALING * (each if places is None else each * places)
 
-    torch.testing.assert_close(told, expected)
+    torch.testing.assert_close(raised, expected)
     torch.testing.assert_close(
-        torch.autograd.grad((told * weights).sum(), learning),
+        torch.autograd.grad((raised * weights).sum(), learning),
         torch.autograd.grad((expected * weights).sum(), learning),
     )
 
@@ -77,8 +77,8 @@ def test_what_several_layers_read_gets_the_slopes_of_all() -> None:
     weights = [drawn(OUTPUTS, INPUTS, learns=False) for _ in range(2)]
     sets = [{name: (drawn(RANK, INPUTS), drawn(OUTPUTS, RANK)) for name in "ab"} for _ in weights]
 
-    told = [layer(inputs, weight, names, own) for weight, own in zip(weights, sets, strict=True)]
-    together = torch.autograd.grad((told[0] * told[1]).sum() + inputs.square().sum(), inputs)
+    raised = [layer(inputs, weight, names, own) for weight, own in zip(weights, sets, strict=True)]
+    together = torch.autograd.grad((raised[0] * raised[1]).sum() + inputs.square().sum(), inputs)
     expected = torch.zeros_like(inputs)
     for row, name in enumerate(names):
         whole = [
@@ -108,10 +108,10 @@ def test_a_bfloat16_base_has_float32_gradients(autocast: bool) -> None:
     down, up = drawn(RANK, INPUTS, dtype=torch.float32), drawn(OUTPUTS, RANK, dtype=torch.float32)
 
     with torch.autocast("cpu", enabled=autocast):
-        told = layer(inputs, weight, ["a", "a"], {"a": (down, up)})
-        told.float().sum().backward()
+        raised = layer(inputs, weight, ["a", "a"], {"a": (down, up)})
+        raised.float().sum().backward()
 
-    assert told.dtype == torch.bfloat16
+    assert raised.dtype == torch.bfloat16
     assert inputs.grad is not None
     assert inputs.grad.dtype == inputs.dtype
     assert down.grad is not None

@@ -108,7 +108,7 @@ def test_layers_of_excluded_modules_have_no_factors(tmp_path: Path) -> None:
     names = {key.split(".lora_")[0].rpartition(".")[2] for key in base.adapter_tensors("alice")}
     assert {"q_proj", "k_proj", "v_proj"} <= names
     assert not names & {"o_proj", "gate_proj", "up_proj", "down_proj"}
-    with pytest.raises(ConfigError, match=r"'o_prod' is no module.*Did you mean 'o_proj'"):
+    with pytest.raises(ConfigError, match=r"'o_prod' is not a module.*Did you mean 'o_proj'"):
         BaseModel.load(folder, lora_excluded=("o_prod",), device="cpu")
     with pytest.raises(ConfigError, match="no layer is left"):
         BaseModel.load(folder, lora_excluded=("layers",), device="cpu")

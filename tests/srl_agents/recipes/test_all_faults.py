@@ -34,7 +34,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "conflict": ({"sharing": {"kind": "sft"}, "learners": ["alice"]}, "sharing: one learner"),
     "bot": ({"evaluation": {"bots": ["strongg"]}}, "evaluation.bots: "),
     "name": ({"name": "no name"}, "name='no name'"),
-    "roles": ({"roles": {"zed": "main"}}, "roles: ['zed'] are no learners"),
+    "roles": ({"roles": {"zed": "main"}}, "roles: ['zed'] are not learners"),
 }
 
 

@@ -27,8 +27,8 @@ def test_credit_follows_each_game_s_own_mode_unless_the_game_says_more() -> None
         "public_goods-v0": "mixed",
         "nim-v0": "competitive",
     }
-    alone = "environments=[{env: nim-v0, credit: {mode: individual}}, {env: kuhn_poker-v0}]"
-    assert [game.credit.mode for game in recipe(alone).games] == ["individual", "competitive"]
+    own_mode = "environments=[{env: nim-v0, credit: {mode: individual}}, {env: kuhn_poker-v0}]"
+    assert [game.credit.mode for game in recipe(own_mode).games] == ["individual", "competitive"]
     (one,) = load(LeagueRecipe, find_recipe("quickstart-tiny")).games
     assert (one.name, one.credit.mode) == ("connect_four-v0", "individual")
 
@@ -45,7 +45,7 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ("environments=[{env: nim-v0, weight: 0}]", "weight of nim-v0 is 0"),
         ("environments=[{env: nim-v0, weight: -1}]", "weight=-1"),
@@ -70,7 +70,7 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
             "levels[2]: the same as",
         ),
         ("environments=[{env: nim-v0, bots: {stron: 1}}]", "no bot 'stron'"),
-        ("environments=[{env: nim-v0, rated_against: [nobody]}]", "no bot 'nobody'"),
+        ("environments=[{env: nim-v0, rated_against: [absent]}]", "no bot 'absent'"),
         ("environments=[{env: nim-v0, rated_against: [random, random]}]", "a name twice"),
         ("rewards={weights: {outcome: 1.0e+308}}", "weights.outcome=1e"),
         ("environments=[{env: nim-v0, levels: [{heaps: 99}]}]", "levels"),
@@ -89,8 +89,8 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
         ),
     ],
 )
-def test_what_cannot_be_played_is_refused_by_name(settings: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told.replace("[", r"\[")):
+def test_what_cannot_be_played_is_refused_by_name(settings: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("[", r"\[")):
         recipe(settings)
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_played_is_refused_by_name(settings: str, told: str) -> N
 def test_nobody_is_met_where_every_game_has_one_seat(settings: str) -> None:
     task = "environments=[{env: math_duel-v0, env_options: {players: 1}}, {env: nim-v0, weight: 0}]"
     recipe(task, "opponents.bots={}")
-    with pytest.raises(ConfigError, match="nobody meets others in training"):
+    with pytest.raises(ConfigError, match="learners meet no opponents in training"):
         recipe(task, "opponents.bots={}", settings)
 
 

@@ -1,4 +1,4 @@
-"""Recipes as the planner sees them: every shipped one is planned, and says truly what it needs."""
+"""Recipes as the planner sees them: every shipped one is planned, and states its needs correctly."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ FAMILIES = (
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_a_recipe_is_planned_and_needs_what_it_says(name: str) -> None:
-    says = NEEDS.search((SHIPPED / f"{name}.yaml").read_text("utf-8"))
-    if says is None:
+def test_a_recipe_is_planned_and_needs_what_it_states(name: str) -> None:
+    stated = NEEDS.search((SHIPPED / f"{name}.yaml").read_text("utf-8"))
+    if stated is None:
         assert plan_of(name, target_of("16GB")).fits
         return
-    verb, gigabytes, named, device = says.groups()
+    verb, gigabytes, named, device = stated.groups()
     assert named == name
     target = this_machine(16e9) if device == "cpu" else target_of(device or "a100-80gb")
     made = plan_of(name, target)
@@ -103,13 +103,13 @@ def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) ->
 
     recipe = load(LeagueRecipe, find_recipe(name))
     with ConsoleView("dry", 1, Console(quiet=True)) as view:
-        told = dry_run(recipe, view, room_bytes=5e7)
+        printed = dry_run(recipe, view, room_bytes=5e7)
     on_disk = recipe.bases[0].model.startswith("tiny")
-    assert f"one update of {', '.join(recipe.bases[0].learners)} on" in told[0]
-    assert "cut to 2 of" in told[0]
-    assert any("tiny stands in, with 32,768 of 15" in line for line in told) != on_disk
-    assert any("widths are divided by" in line for line in told) != on_disk
-    assert "no loss was tried" not in told[-1]
+    assert f"one update of {', '.join(recipe.bases[0].learners)} on" in printed[0]
+    assert "cut to 2 of" in printed[0]
+    assert any("tiny stands in, with 32,768 of 15" in line for line in printed) != on_disk
+    assert any("widths are divided by" in line for line in printed) != on_disk
+    assert "no loss was tried" not in printed[-1]
 
 
 @pytest.mark.slow

@@ -57,7 +57,10 @@ def test_shipped_recipes_play_for_themselves_and_share_nothing(name: str) -> Non
         ("prompt={thoughts: {budget: 9, close: <think>}}", "must differ"),
         ("prompt={memory: {tokens: 0}}", "tokens=0"),
         ("credit={train_thoughts: false}", "set prompt.thoughts"),
-        ("rewards={terms: {t: {kind: thought_cost}}}", "rewards.terms.t: there are no thoughts"),
+        (
+            "rewards={terms: {t: {kind: thought_cost}}}",
+            "rewards.terms.t: the model writes no thoughts",
+        ),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, override: str, message: str) -> None:
@@ -146,10 +149,10 @@ def test_a_placement_that_the_rest_contradicts_is_refused_by_name(
 def test_one_line_places_a_recipe_and_weights_take_the_cheapest_road(tmp_path: Path) -> None:
     here, apart = recipe(tmp_path), recipe(tmp_path, "placement=disaggregated", "device=cpu")
     beside = recipe(tmp_path, "asynchronous={}", "device=cpu")
-    told = [
+    placed = [
         (r.bases[0].placement, r.generation and r.generation.ahead) for r in (here, apart, beside)
     ]
-    assert told == [("hybrid", None), ("disaggregated", 0), ("hybrid", 1)]
+    assert placed == [("hybrid", None), ("disaggregated", 0), ("hybrid", 1)]
     assert here.bases[0].placed_by
     assert not apart.bases[0].placed_by
     assert (here.carrier.kind, beside.carrier.kind) == ("shared", "files")
@@ -224,7 +227,7 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
                 "teams=[0, 0, 1, 1]",
                 "seats={alice: [0, 2], bob: [1, 3]}",
             ),
-            "no whole one",
+            "not a whole one",
         ),
         (
             ("evaluation.agents=[openai:m@http://127.0.0.1:9/v1]",),
@@ -237,7 +240,7 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             ),
             "requests=5 would never be asked",
         ),
-        (("opponents.budgets={tiny-shallow: {requests: 5}}",), "are no endpoints"),
+        (("opponents.budgets={tiny-shallow: {requests: 5}}",), "are not endpoints"),
         (("opponents={mirror: 1.0e+308, past: 1.0e+308}",), "mirror=1e"),
         (("rollout.start_states=1000000000000",), "use 1 to 1000000"),
         (("learners=9",), "9: use 1 to 8, or name them"),

@@ -1,4 +1,4 @@
-"""The learned reward is added for credit alone, bounded, and never by a model that saw the reply."""
+"""The learned reward is added only for credit, bounded, and never by a model that saw the reply."""
 
 from __future__ import annotations
 

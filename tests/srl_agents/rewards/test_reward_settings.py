@@ -39,7 +39,7 @@ def test_shaping_by_a_wrapper_is_a_component_like_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "says"),
+    ("overrides", "message"),
     [
         (("rewards.weights={piece: 1}",), "no component 'piece'. Did you mean 'pieces'"),
         (("rewards.weights={outcome: .nan}",), "finite"),
@@ -59,8 +59,8 @@ def test_shaping_by_a_wrapper_is_a_component_like_the_others() -> None:
         (("env_options.wrappers=[]",), "in the section `wrappers`"),
     ],
 )
-def test_what_does_not_fit_is_refused(overrides: tuple[str, ...], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_what_does_not_fit_is_refused(overrides: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         recipe(*overrides)
 
 

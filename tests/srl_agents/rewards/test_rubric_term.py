@@ -28,7 +28,7 @@ PLAYED = episode(
 
 
 class Answers:
-    """1 where the reply repeats what was observed; None where it says so."""
+    """1 where the reply repeats what was observed; None for the reply "fault"."""
 
     slow = False
     fields = ("observation", "seat")
@@ -43,7 +43,7 @@ class Answers:
     def score(self, reply: str, row: Mapping[str, Any]) -> Score | None:
         if reply == "fault":
             return None
-        return Score(float(row["observation"] == f"before {reply}" and row["seat"] == 0), "told")
+        return Score(float(row["observation"] == f"before {reply}" and row["seat"] == 0), "scored")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ class Answers:
         ("accepted", [0.0, 1.0, 0.0, 0.0]),
     ],
 )
-def test_a_reply_that_nobody_wrote_is_not_judged(replies: Any, values: list[float]) -> None:
+def test_an_unwritten_reply_is_not_judged(replies: Any, values: list[float]) -> None:
     term = RubricTerm(rubric="action-alone", replies=replies)
     assert list(term.judge(8)([Played(PLAYED, 0)])) == [pytest.approx(values)]
 
@@ -78,15 +78,15 @@ def test_a_file_becomes_part_of_the_recipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rubric", "says"),
+    ("rubric", "message"),
     [
         ("action-alon", "Did you mean 'action-alone'"),
         ({}, "give the name of a shipped one"),
         ({"part": {}}, "part"),
     ],
 )
-def test_what_is_no_rubric_is_refused(rubric: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_what_is_no_rubric_is_refused(rubric: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         RubricTerm(rubric=rubric)
 
 
@@ -99,10 +99,10 @@ def asked(reply: str, answer: str | None, reference: str = "42") -> Turn:
     [("reply", [0.5, 0.0, 0.0, 0.0]), ("move", [0.5, 0.0, 0.0, 0.0])],
 )
 def test_an_answer_is_compared_with_what_the_game_knows(reads: Any, values: list[float]) -> None:
-    """The second reply is wrong, the third nobody wrote, the last answers no question."""
+    """The second reply is wrong, the third is unwritten, the last answers no question."""
     boxed, wrong = "\\boxed{42} <action>42; 1</action>", "\\boxed{41} <action>41; 3</action>"
-    nobody = replace(asked("", None), completion_ids=())
-    seat = Played(episode(asked(boxed, "42"), asked(wrong, "41"), nobody, turn("on", 2)), 0)
+    unwritten = replace(asked("", None), completion_ids=())
+    seat = Played(episode(asked(boxed, "42"), asked(wrong, "41"), unwritten, turn("on", 2)), 0)
     term = RubricTerm(rubric="math", reads=reads)
     assert term.references == ("answer",)
     assert term.judge(8)([seat]) == [values]
@@ -120,19 +120,21 @@ def test_reading_moves_is_for_rubrics_that_ask_what_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "rubric", "says"),
+    ("env", "rubric", "message"),
     [
         (
             "nim-v0",
             "math",
-            "reads 'answer', which this environment does not have: it knows no right",
+            "reads 'answer', which this environment does not have: it has no right",
         ),
-        ("math_duel-v0", "humaneval", "reads 'tests', .* it knows answer"),
-        ("code_duel-v0", "math", "reads 'answer', .* it knows calls"),
+        ("math_duel-v0", "humaneval", "reads 'tests', .* it has answer"),
+        ("code_duel-v0", "math", "reads 'answer', .* it has calls"),
     ],
 )
-def test_a_game_without_the_reference_is_refused_by_name(env: str, rubric: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=f"rewards.terms.right {says}"):
+def test_a_game_without_the_reference_is_refused_by_name(
+    env: str, rubric: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"rewards.terms.right {message}"):
         build(LeagueRecipe, recipe(env, rubric), "recipe")
     fitting = {"math_duel-v0": "math"}.get(env)
     if fitting:

@@ -29,7 +29,7 @@ FORM: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Given(RewardTerm):
-    """Values that the test says, turn by turn."""
+    """Values that the test gives, turn by turn."""
 
     values: tuple[float, ...] = ()
 
@@ -185,14 +185,14 @@ def test_what_cannot_be_judged_is_left_out_and_charged_to_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"),
+    ("kind", "message"),
     [
         ({"kind": f"{__name__}:Given", "values": [1.0, 2.0]}, "one finite number, or None"),
         ({"kind": f"{__name__}:Raising"}, "rewards.terms.own raised ZeroDivisionError: no reason"),
     ],
 )
-def test_a_kind_of_ones_own_that_fails_is_named(kind: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_a_kind_of_ones_own_that_fails_is_named(kind: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         rewards(terms={"own": kind}).judged([episode(turn("a", 2))], POLICIES)
 
 

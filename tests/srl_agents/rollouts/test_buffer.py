@@ -150,7 +150,7 @@ def test_what_is_no_order_is_named_or_passed_over(tmp_path: Path) -> None:
     assert buffer.numbers() == []
     for content in ("", "[]", "{}", '{"number": 1, "specs": [{}]}', "[" * 100_000):
         (buffer.folder / "000001.order.json").write_text(content)
-        with pytest.raises(StoreError, match=r"000001\.order\.json is no order"):
+        with pytest.raises(StoreError, match=r"000001\.order\.json is not an order"):
             buffer.versions()
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="file"):
@@ -221,18 +221,18 @@ def test_a_killed_writer_loses_nothing_that_it_kept_and_the_next_one_plays_the_r
 ) -> None:
     buffer, order = MatchBuffer(tmp_path, 1), order_of(30, attempts=50)
     buffer.order(order, learned=0)
-    told: list[str] = []
+    printed: list[str] = []
     for stop_after in (300, 700):
         with subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
         ) as writer:
             assert writer.stdout is not None
             for _ in range(stop_after):
-                told.append(writer.stdout.readline().strip())
+                printed.append(writer.stdout.readline().strip())
             os.kill(writer.pid, signal.SIGKILL)
     played = buffer.played(1)
     played.refresh()
-    assert len(told) == len(set(told)) == 1000
-    assert set(told) <= set(played.episodes)
+    assert len(printed) == len(set(printed)) == 1000
+    assert set(printed) <= set(played.episodes)
     rest = left(order, played.episodes)
     assert len(rest) + len(played.episodes) == len(order.specs)

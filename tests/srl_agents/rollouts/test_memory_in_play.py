@@ -48,21 +48,21 @@ def match(number: int) -> MatchSpec:
 def played(
     engine: object, count: int, order: Order, *, concurrency: int = 8
 ) -> tuple[list[Episode], list[str], list[int], Rollouts]:
-    """Episodes, what was told, numbers of matches as they ended, and the rollouts."""
+    """Episodes, printed lines, numbers of matches as they ended, and the rollouts."""
     policies: dict[str, Policy] = {
         "model": ModelPolicy(engine),  # type: ignore[arg-type]
         "bot": ScriptedPolicy("random"),
     }
-    told: list[str] = []
+    printed: list[str] = []
     ended: list[int] = []
     with Rollouts(
-        policies, root_seed=5, order=order, concurrency=concurrency, relieve=told.append
+        policies, root_seed=5, order=order, concurrency=concurrency, relieve=printed.append
     ) as rollouts:
         episodes = rollouts.play(
             [match(number) for number in range(count)],
             finished=lambda episode, _: ended.append(episode.spec.number),
         )
-    return episodes, told, ended, rollouts
+    return episodes, printed, ended, rollouts
 
 
 @settings(max_examples=20)
@@ -71,13 +71,13 @@ def test_every_match_ends_once_and_as_it_would_have(count: int, room: int, order
     whole, _, _, _ = played(Narrow(column), count, order)
     narrow = Narrow(column)
     narrow.room = room
-    episodes, told, ended, rollouts = played(narrow, count, order)
+    episodes, printed, ended, rollouts = played(narrow, count, order)
     assert episodes == whole
     assert sorted(ended) == list(range(count))
-    assert bool(told) == (min(count, 8) > room)
-    if told:
-        assert "no memory for more than" in told[0]
-        assert f"live matches {min(count, 8)} -> " in told[0]
+    assert bool(printed) == (min(count, 8) > room)
+    if printed:
+        assert "no memory for more than" in printed[0]
+        assert f"live matches {min(count, 8)} -> " in printed[0]
         assert rollouts.concurrency <= 2 * room
 
 
@@ -119,8 +119,8 @@ def test_the_embedded_engine_writes_the_same_with_half_the_rows(
 
     monkeypatch.setattr(Decoder, "step", narrow)
     engine = TransformersEngine(base, sampling, max_batch_rows=8)
-    episodes, told, ended, _ = played(engine, 6, order)
-    assert any("rows of TransformersEngine 8 -> 4" in line for line in told)
+    episodes, printed, ended, _ = played(engine, 6, order)
+    assert any("rows of TransformersEngine 8 -> 4" in line for line in printed)
     assert sorted(ended) == list(range(6))
     for one, other in zip(episodes, whole, strict=True):
         assert one.result() == other.result()

@@ -338,7 +338,7 @@ def test_an_engine_that_tells_no_tokens_trains_nobody() -> None:
     spec = MatchSpec(
         env_id="nim-v0", seed=0, split="train", seats=("model", "bot"), learner_seats=(0,)
     )
-    with pytest.raises(ConfigError, match="tells no tokens"):
+    with pytest.raises(ConfigError, match="reports no tokens"):
         played([spec], "free")
 
 
@@ -360,7 +360,7 @@ def test_engines_are_told_what_is_near_its_end_and_what_is_over() -> None:
     asked: list[GenerationRequest] = []
     over: list[tuple[int, ...]] = []
 
-    class Told(ScriptedEngine):
+    class Recording(ScriptedEngine):
         async def generate(self, request: GenerationRequest) -> Generation:
             asked.append(request)
             return await super().generate(request)
@@ -376,7 +376,7 @@ def test_engines_are_told_what_is_near_its_end_and_what_is_over() -> None:
         for n in range(2)
     ]  # fmt: skip
     with Rollouts(
-        {"model": ModelPolicy(Told(column))}, root_seed=0, order="free", concurrency=1
+        {"model": ModelPolicy(Recording(column))}, root_seed=0, order="free", concurrency=1
     ) as rollouts:
         episodes = rollouts.play(specs)
     turns = [sum(len(t.turns) for t in episode.trajectories) for episode in episodes]

@@ -1,4 +1,4 @@
-"""What a game knows to be right reaches the judges of a recipe, and nobody else."""
+"""A game's right answers reach the judges of a recipe, and no other code."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ def test_references_have_the_names_that_the_game_says_and_no_player_is_told(env_
     with closing(env):
         observations, infos = env.reset(seed=5)
         names = set(env.game.reference_names)
-        told = [env.references(agent) for agent in env.possible_agents]
-        assert all(set(found) <= names for found in told)
-        assert any(found for found in told) or not names
-        assert json.loads(json.dumps(told)) == told
+        references = [env.references(agent) for agent in env.possible_agents]
+        assert all(set(found) <= names for found in references)
+        assert any(found for found in references) or not names
+        assert json.loads(json.dumps(references)) == references
         again = env.reset(seed=5)
         assert again == (observations, infos)
         for info in infos.values():

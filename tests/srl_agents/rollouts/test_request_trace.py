@@ -108,5 +108,5 @@ def test_a_cluster_is_planned_with_a_recorded_trace(
     trace = read_trace(path, BLOCK)
     capsys.readouterr()
     main(["plan", "kv", "--trace", str(path), "--tokens-per-block", str(BLOCK), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["hit_rate"] == pytest.approx(unlimited_hits(trace.requests) / trace.blocks)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["hit_rate"] == pytest.approx(unlimited_hits(trace.requests) / trace.blocks)

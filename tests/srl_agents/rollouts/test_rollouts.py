@@ -54,10 +54,10 @@ SPECS = [
 @pytest.mark.slow
 def test_company_and_order_change_nothing(base: BaseModel) -> None:
     together = played(policies(base), SPECS, root_seed=7)
-    alone = [played(policies(base), [spec], root_seed=7, concurrency=1)[0] for spec in SPECS]
+    separate = [played(policies(base), [spec], root_seed=7, concurrency=1)[0] for spec in SPECS]
     backwards = played(policies(base), SPECS[::-1], root_seed=7, concurrency=2)[::-1]
     replies = [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in together]
-    for other in (alone, backwards):
+    for other in (separate, backwards):
         assert [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in other] == replies
         assert [e.transcript_sha256 for e in other] == [e.transcript_sha256 for e in together]
 
@@ -172,7 +172,7 @@ def test_a_fault_of_ours_voids_the_episode_and_the_others_go_on(
     assert fine.valid
 
 
-@pytest.mark.parametrize("fails_with", ["raises", "says nothing"])
+@pytest.mark.parametrize("fails_with", ["raises", "returns nothing"])
 def test_a_bot_that_fails_voids_its_own_episode(
     base: BaseModel, monkeypatch: pytest.MonkeyPatch, fails_with: str
 ) -> None:

@@ -100,10 +100,10 @@ def test_a_killed_process_leaves_every_match_that_it_finished(tmp_path: Path) ->
         [sys.executable, "-c", PLAYS_FOR_EVER, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    with process, process.stdout as told:
-        finished = [told.readline().strip() for _ in range(40)]
+    with process, process.stdout as printed:
+        finished = [printed.readline().strip() for _ in range(40)]
         process.kill()
-        finished += [line.strip() for line in told if line.endswith("\n")]
+        finished += [line.strip() for line in printed if line.endswith("\n")]
     found = read_transcripts(path)
     assert set(finished) <= set(found)
     for match_id in finished[::10]:

@@ -83,7 +83,7 @@ class Broken(GRPOSettings):
 
 
 class Others(AdvantageRows):
-    """Says that all rows are bob's."""
+    """Marks all rows as bob's."""
 
     def batch(self, learner: str, *args: Any) -> Any:
         batch, values = super().batch(learner, *args)

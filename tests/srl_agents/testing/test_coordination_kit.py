@@ -59,7 +59,7 @@ class Halving(Coordinator):
 
 
 class Forgetful(Coordinator):
-    """Lets members step in every second update, and forgets which it is."""
+    """Lets members step in every second update, but does not save which one it is."""
 
     updates = 0
 
@@ -95,14 +95,14 @@ class Partial(Coordinator):
 
 
 class Needy(Coordinator):
-    """Cannot do without anybody."""
+    """Fails where a learner is missing."""
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
         return Decision(changes={m.name: dict(m.gradients.items()) for m in members})
 
 
 class Snob(Coordinator):
-    """Knows alice."""
+    """Treats alice by name."""
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
         own = gradients_of(members)

@@ -26,7 +26,7 @@ class Rewarding(Estimator):
 
 
 class Writing(Estimator):
-    """Centres where it was told to read."""
+    """Centres its inputs in place, though they are to be read only."""
 
     def advantages(self, earned: Earned) -> Advantages:
         earned.returns_EK[...] -= earned.returns_EK.mean()

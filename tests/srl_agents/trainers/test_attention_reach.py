@@ -113,22 +113,22 @@ def test_a_critic_reads_what_the_policy_reads(tmp_path: Path) -> None:
     assert values[1] == pytest.approx(values[0], abs=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "options", "says"), REFUSED)
+@pytest.mark.parametrize(("kind", "options", "message"), REFUSED)
 def test_a_model_that_cannot_share_is_refused_by_name(
-    tmp_path: Path, kind: str, options: dict[str, Any], says: str
+    tmp_path: Path, kind: str, options: dict[str, Any], message: str
 ) -> None:
     base = loaded(tmp_path, kind, **options)
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         GRPOLearner("alice", base, GRPOSettings(share_prefixes=True), temperature=1.0, seed=1)
     with pytest.raises(ConfigError, match="Set share_prefixes to false"):
         SFTLearner("alice", base, SFTSettings(share_prefixes=True), seed=1)
 
 
-@pytest.mark.parametrize("told", [None, 2])
+@pytest.mark.parametrize("window", [None, 2])
 def test_a_window_that_a_configuration_tells_wrongly_is_found(
-    tmp_path: Path, told: int | None
+    tmp_path: Path, window: int | None
 ) -> None:
     base = loaded(tmp_path, "mistral", sliding_window=WINDOW)
     check_reach(base, AttentionReach({"sliding_attention": WINDOW}))
     with pytest.raises(ConfigError, match=r"mistral.* hidden states differ by \d+%"):
-        check_reach(base, AttentionReach({"sliding_attention": told}))
+        check_reach(base, AttentionReach({"sliding_attention": window}))

@@ -32,15 +32,15 @@ def require_shares_add_up(
     whole = learner.compute_gradients(batch)
     expected = learner.exported_gradients()
     added: Gradients = {}
-    told = []
+    shares = []
     for part in range(parts):
         learner.begin(batch)
         if (share := batch.share(part, parts)) is not None:
-            told.append(learner.add_gradients(share))
+            shares.append(learner.add_gradients(share))
         for key, gradient in learner.exported_gradients().items():
             added[key] = added.get(key, torch.zeros_like(gradient)) + gradient
     learner.import_gradients(added)
-    found = learner.checked(*joined_shares(told))
+    found = learner.checked(*joined_shares(shares))
     assert found == pytest.approx(whole, rel=1e-4, abs=1e-6)
     assert added.keys() == expected.keys()
     for key, gradient in expected.items():

@@ -1,4 +1,4 @@
-"""Pairs enter TRL's losses exactly; the reference is ours; nobody else's weights move."""
+"""Pairs enter TRL's losses exactly; the reference is ours; no other learner's weights move."""
 
 from __future__ import annotations
 

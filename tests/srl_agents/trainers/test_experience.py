@@ -84,7 +84,7 @@ def batch_of(
     base: BaseModel, episodes: list[Episode], training: Any, *,
     credit: CreditSettings | None = None, teaching: Teaching | None = None,
 ) -> Any:  # fmt: skip
-    """Alice's batch, whom bob may teach, metrics, and her learner; a critic says 1."""
+    """Alice's batch, whom bob may teach, metrics, and her learner; a critic predicts 1."""
     learners: dict[str, Any] = {
         name: training.make_learner(name, base, temperature=1.0, seed=1)
         for name in ("alice", "bob")
@@ -98,7 +98,7 @@ def batch_of(
 
 
 def test_ppo_judges_tokens_as_its_settings_say(base: BaseModel) -> None:
-    """Two turns of two tokens, paid 1 and 2, where the critic says 1 everywhere."""
+    """Two turns of two tokens, paid 1 and 2, where the critic predicts 1 everywhere."""
     settings = PPOSettings(discount=0.5, trace=0.8, turn_trace=0.4, normalise_advantages=False)
     played = [episode(0, 3.0, turn((65, 66), 1.0), turn((67, 68), 2.0))]
     batch, metrics, _ = batch_of(base, played, settings)

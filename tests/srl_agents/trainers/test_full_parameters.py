@@ -1,4 +1,4 @@
-"""Every algorithm on whole weights: loss and gradients of the plain model, and nobody else's moved."""
+"""Every algorithm on whole weights: loss and gradients of the plain model, and no other learner's moved."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_learners_take_turns_and_a_teacher_reads_without_moving(
 
 
 def test_embeddings_keep_32_bit_state_whoever_was_active_last(full: BaseModel, sample: Any) -> None:
-    """All gradients come before all steps; bitsandbytes knows embeddings by the modules' tensors."""
+    """All gradients come before all steps; bitsandbytes identifies embeddings by the modules' tensors."""
     import bitsandbytes
 
     bitsandbytes.optim.GlobalOptimManager.get_instance().initialize()  # forget other tests

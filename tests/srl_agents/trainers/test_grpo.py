@@ -446,7 +446,7 @@ def test_variants_set_what_is_not_said() -> None:
 
 
 def test_a_variant_has_the_divergence_of_its_paper() -> None:
-    """Only GRPO's own paper weighs one in the loss; nobody there corrects it."""
+    """Only GRPO's own paper weighs one in the loss; and none corrects it."""
     losses = {variant: GRPOSettings(variant=variant).loss for variant in VARIANTS if variant}
     assert {variant: loss.kl_coef for variant, loss in losses.items()} == {
         "grpo": 0.04, "dapo": 0.0, "dr_grpo": 0.0, "gspo": 0.0, "cispo": 0.0, "rloo": 0.0,

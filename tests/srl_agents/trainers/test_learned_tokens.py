@@ -48,9 +48,9 @@ def test_a_batch_says_which_tokens_are_learned() -> None:
     ]
     assert batch.advantages_RT.tolist() == [[1, 1, 0, 1, 1], [-1, -1, -1, 0, 0]]
     assert batch.logprobs_RT[0].tolist() == [-0.5, -0.5, 0.0, -0.5, -0.5]
-    alone = training_batch("alice", rows, 0, thoughts=False)
-    assert alone.learned_RT.tolist() == [[False] * 3 + [True] * 2, [True] * 3 + [False] * 2]
-    assert alone.completion_ids_RT.tolist() == batch.completion_ids_RT.tolist()
+    replies_only = training_batch("alice", rows, 0, thoughts=False)
+    assert replies_only.learned_RT.tolist() == [[False] * 3 + [True] * 2, [True] * 3 + [False] * 2]
+    assert replies_only.completion_ids_RT.tolist() == batch.completion_ids_RT.tolist()
 
 
 def test_a_critic_judges_learned_tokens_alone() -> None:
@@ -68,7 +68,7 @@ def test_a_critic_judges_learned_tokens_alone() -> None:
 
 
 def hand_loss(base: BaseModel, batch: TrainingBatch, kind: str) -> torch.Tensor:
-    """By plain forwards over whole rows, summed over learned tokens alone."""
+    """By plain forwards over whole rows, summed only over learned tokens."""
     shares = []
     for row in range(batch.rows):
         prompt = batch.prompt_ids_RP[row][batch.prompt_mask_RP[row]]

@@ -120,13 +120,13 @@ def test_a_learner_with_tiles_has_the_gradients_of_one_with_trls_head(
     model_folder: Path, *, share: bool
 ) -> None:
     more = {"share_prefixes": share, "entropy_coef": 0.1}
-    (expected, told), batch = gradients(model_folder, "trl", None, **more)
+    (expected, expected_metrics), batch = gradients(model_folder, "trl", None, **more)
 
     (ours, metrics), _ = gradients(model_folder, "chunked", batch, **more)
 
     for key, gradient in expected.items():
         torch.testing.assert_close(ours[key], gradient, rtol=1e-4, atol=1e-6)
-    assert metrics == pytest.approx(told, rel=1e-4, abs=1e-6)
+    assert metrics == pytest.approx(expected_metrics, rel=1e-4, abs=1e-6)
 
 
 def test_capped_logits_are_scored_as_the_model_caps_them(

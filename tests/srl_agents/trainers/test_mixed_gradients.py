@@ -53,16 +53,16 @@ def test_mixed_gradients_are_those_of_separate_passes(
     with torch.no_grad():  # logits as small as a real model's, so that rounding is
         base.model.get_base_model().lm_head.weight.mul_(0.1)
     learners, batches = learners_of(base, **more), batches_of(base)
-    expected, told = {}, {}
+    expected, expected_metrics = {}, {}
     for name, learner in learners.items():
-        told[name] = learner.compute_gradients(batches[name])
+        expected_metrics[name] = learner.compute_gradients(batches[name])
         expected[name] = {key: g.clone() for key, g in learner.gradients.items()}
         learner.drop_gradients()
 
     metrics = mixed_gradients(learners, batches)
 
     for name, learner in learners.items():
-        assert metrics[name] == pytest.approx(told[name], rel=1e-4, abs=1e-5)
+        assert metrics[name] == pytest.approx(expected_metrics[name], rel=1e-4, abs=1e-5)
         own = learner.gradients
         wrong = sum(float((own[key] - g).square().sum()) for key, g in expected[name].items())
         size = sum(float(g.square().sum()) for g in expected[name].values())

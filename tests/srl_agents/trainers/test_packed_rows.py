@@ -36,8 +36,8 @@ def test_a_layout_holds_every_token_once_and_gives_completions_back(
     assert packed.input_ids_1N[0].tolist() == ids[mask].tolist()
     whole = [place for prompt, reply in rows for place in range(prompt + reply)]
     assert packed.position_ids_1N[0].tolist() == whole
-    told = packed.rows(packed.labels_1N)  # what each place predicts, brought back to its row
-    assert told.tolist() == ids[:, -tokens:].masked_fill(~mask[:, -tokens:], 0).tolist()
+    in_rows = packed.rows(packed.labels_1N)  # what each place predicts, brought back to its row
+    assert in_rows.tolist() == ids[:, -tokens:].masked_fill(~mask[:, -tokens:], 0).tolist()
     assert int(packed.acted_1N.sum()) == int((acted & mask).sum())
 
 

@@ -263,8 +263,8 @@ def test_gradients_of_another_process_make_the_same_step(
     batch = judged_batch(sample(base, "alice"))
     there.compute_gradients(judged_batch(batch, seed=1))
     here.compute_gradients(batch)
-    told = {key: gradient.clone() for key, gradient in here.exported_gradients().items()}
-    there.import_gradients(told)
+    gradients = {key: gradient.clone() for key, gradient in here.exported_gradients().items()}
+    there.import_gradients(gradients)
     before = {key: parameter.detach().clone() for key, parameter in here._extras.items()}
     for agent in (here, there):
         agent.apply_gradients()

@@ -1,4 +1,4 @@
-"""The reward model learns by TRL's loss, ranks pairs that it never saw, and moves nobody else."""
+"""The reward model learns by TRL's loss, ranks pairs that it never saw, and moves no other weights."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_it_ranks_pairs_that_it_never_saw_and_moves_no_neighbour(base: BaseModel
         rejected = agent.scores([(p.prompt_ids, p.rejected_ids) for p in held_out])
         return float((chosen > rejected).mean())
 
-    assert accuracy() == 0.0  # a head of 0 prefers nobody
+    assert accuracy() == 0.0  # a head of 0 prefers no reply
     for step in range(25):
         agent.update(batch(pairs(8, seed=step)))
     assert accuracy() > 0.9
@@ -149,8 +149,8 @@ def test_a_score_does_not_depend_on_what_is_judged_beside_it(base: BaseModel) ->
     replies = [(p.prompt_ids, p.chosen_ids) for p in pairs(6, seed=5)]
     together = agent.scores(replies)
     assert len(set(together.round(6))) > 1
-    alone = [agent.scores([reply])[0] for reply in replies]
-    assert together == pytest.approx(alone, abs=1e-5)
+    separate = [agent.scores([reply])[0] for reply in replies]
+    assert together == pytest.approx(separate, abs=1e-5)
     judged = agent.judgements(replies)
     assert judged == pytest.approx(2 / (1 + np.exp(-together)) - 1)
     assert agent.scores([]).shape == (0,)

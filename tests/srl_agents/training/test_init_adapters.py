@@ -123,7 +123,7 @@ def test_a_warm_start_goes_on_from_the_adapter(tmp_path: Path, model: Path, adap
         ("lora.target_modules=[q_proj]", r"Set lora\.target_modules=\[down_proj, gate_proj"),
         ("lora.exclude_modules=[mlp]", r"without \['mlp'\]"),
         ("model=smollm2-135m", "of another model|rank 4"),
-        ("init_adapter=nowhere", "nowhere is no adapter folder"),
+        ("init_adapter=nowhere", "nowhere is not an adapter folder"),
     ],
 )
 def test_what_does_not_fit_is_refused_from_files_alone(
@@ -172,7 +172,7 @@ def test_an_adapter_without_some_layers_is_not_filled_with_zeros(
     ("overrides", "message"),
     [
         (("parameters=full", "lora={}"), "give the folder of such weights as model"),
-        (("init_adapter={carol: somewhere}",), r"\['carol'\] are no learners"),
+        (("init_adapter={carol: somewhere}",), r"\['carol'\] are not learners"),
         (
             ("coordination.kind=federated", "init_adapter={alice: a, bob: b}"),
             "begin alike; give one",

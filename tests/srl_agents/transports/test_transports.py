@@ -123,8 +123,8 @@ def test_a_small_change_is_a_small_file_and_every_so_many_are_whole(tmp_path: Pa
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        (f"../elsewhere/{VERSION}", "is no version"),
-        ("a\0b", "is no version"),
+        (f"../elsewhere/{VERSION}", "is not a version"),
+        ("a\0b", "is not a version"),
         ("gone@1-0000000000000000", "is missing, no ordinary file"),
         (str(VERSION), "is stored as a difference from itself"),
     ],
