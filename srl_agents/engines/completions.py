@@ -14,10 +14,10 @@ from typing import Any, TypeGuard
 from srl_agents.records import Served, ServedFinish
 
 MOST_MODEL_CHARACTERS = 200
-"""Of the name that a server reports for its model."""
+"""Characters that are kept of the name that a server reports for its model."""
 MOST_FINGERPRINT_CHARACTERS = 200
 MOST_TOKENS = 100_000_000
-"""Of one prompt or reply; a larger count is taken for none."""
+"""Largest count that is accepted for one prompt or reply; a larger one is ignored."""
 _FINISHES: dict[str, ServedFinish] = {
     "stop": "stop",
     "eos": "stop",
@@ -27,7 +27,7 @@ _FINISHES: dict[str, ServedFinish] = {
     "content_filter": "refused",
     "refusal": "refused",
 }
-"""How servers call the end of a reply; every other word is ``other``."""
+"""Servers' words for the end of a reply; every other word is ``other``."""
 _OPENED = re.compile(r"\s*<think>")
 _CLOSE = "</think>"
 _MARK = re.compile(r"</?think>")

@@ -46,7 +46,7 @@ class _Piece:
     row: Row
     node: Node
     first: int
-    """Of the node's."""
+    """Place of the first such token within the node."""
     size: int
 
 
@@ -79,11 +79,11 @@ class Decoder:
         self._eight_bits = EightBits.of(model) if settings.eight_bits else None
         self.waiting: deque[Row] = deque()
         self._overtaken = 0
-        """How often the first that waits was overtaken because memory is short."""
+        """How often the first waiting row was overtaken because memory is short."""
         self.reading: list[Row] = []
         """Those whose prompts are being computed, in the order in which they got their places."""
         self.rows: list[Row] = []
-        """Those that are being written, by slot."""
+        """Rows whose replies are being written, by slot."""
         self._tails = Tails(model)
         self._tree = self._new_tree()
         self._pace = Pace(settings.objectives, clock)

@@ -15,7 +15,7 @@ class DecodingSettings:
     """What a step may do. All of it changes speed, and of replies the rounding at most."""
 
     max_rows: int = 64
-    """Most live rows."""
+    """Live rows at a time, at most."""
     step_tokens: int = 4096
     """Prompt tokens that a step computes at most; a longer prompt is read in pieces, one per step."""
     refill: bool = True

@@ -42,9 +42,9 @@ MOST_IN_FLIGHT = 64
 _LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 """Names of the limit on a reply's tokens. Local servers accept the first, some providers only the second."""
 _TOO_LONG = ("context_length_exceeded", "maximum context length", "exceeds the available context")
-"""In the code or message of a refused request whose prompt leaves no room for a reply."""
+"""Words in the code or message of a refused request whose prompt leaves no room for a reply."""
 _CUT_SHORT = ("max_tokens or model output limit was reached",)
-"""In the message of a provider that refuses where thoughts used up the limit."""
+"""Words in the message of a provider that refuses where thoughts used up the limit."""
 _MOST_LOST = 5
 """Replies lost in a row, with none in between, after which the endpoint is given up."""
 _MOST_TEXTLESS = 32
@@ -71,7 +71,7 @@ class _Asked:
     """Whether a server may be working on it."""
 
     def cancel(self) -> None:
-        """Give it up."""
+        """Cancel the request."""
         if self.future is not None:
             self.future.cancel()
 
@@ -119,13 +119,13 @@ class EndpointEngine:
         self.settings, self.system = settings, system
         self._journal, self._sent, self._in_flight = journal, sent, in_flight
         self._silence = SilenceWatch(settings.url, say, say_every_s)
-        """Of the line's thread."""
+        """Reports silence of the server; used in the line's thread."""
         self._secret = Secret(settings.account.key_env)
         self._line: Line | None = None
         self._joined: Future[Counter] | None = None
         self._closed = False
         self._awake = asyncio.Event()
-        """Waited for in the line's thread, so set there, too."""
+        """Set and cleared in the line's thread, where requests wait for it."""
         self._awake.set()
         self._places = asyncio.Semaphore(settings.concurrency)
         self._length_name = _LENGTH_NAMES[bool(settings.max_thought_tokens)]
@@ -239,7 +239,7 @@ class EndpointEngine:
             leave_line(line)
 
     async def _end(self, line: Line) -> None:
-        """In the line's thread."""
+        """End open requests; runs in the line's thread."""
         await self._rouse()
         drained = self._journal is not None
         for asked in [*self._under_way]:
@@ -255,7 +255,7 @@ class EndpointEngine:
             await line.part(self.settings.account)
 
     async def _rouse(self) -> None:
-        """In the line's thread."""
+        """Let waiting requests go on; runs in the line's thread."""
         self._awake.set()
 
     # --- in the caller's thread -------------------------------------------------------------
@@ -292,7 +292,7 @@ class EndpointEngine:
         return None if self._journal is None else self._journal.find(request)
 
     def _digest(self, chat: list[Message], sampling: SamplingSettings, key: tuple[int, ...]) -> str:
-        """Of all that a request consists of, and of what its reply is for."""
+        """Digest of all that a request consists of, and of its match, seat and turn."""
         settings = self.settings
         return digest(
             [

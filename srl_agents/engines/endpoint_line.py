@@ -61,7 +61,7 @@ class Secret:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of a request."""
+        """Authorization header of a request; empty without a key."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def hide(self, text: str) -> str:
@@ -69,7 +69,7 @@ class Secret:
         return self._redactor.hide(text)
 
     def hide_in_body(self, raw: bytes) -> str:
-        """The same for the body of an answer, whatever its encoding; JSON stays JSON."""
+        """The body of an answer without the key, whatever its encoding; JSON stays JSON."""
         return self.hide(raw.decode(json.detect_encoding(raw), errors="replace"))
 
 
@@ -94,7 +94,7 @@ class Line:
         self.process = os.getpid()
         self.counters: dict[Account, Counter] = {}
         self.gates: dict[int, asyncio.Semaphore] = {}
-        """Most requests at once in all -> places."""
+        """Places for requests, by the limit on all requests at once."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="endpoints", daemon=True
@@ -126,7 +126,7 @@ class Line:
             await counter.client.aclose()
 
     def end(self) -> None:
-        """End the thread."""
+        """End the thread and its event loop."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -37,9 +37,9 @@ class Account:
     key_env: str = API_KEY
     """Environment variable with the key."""
     requests_per_minute: float | None = None
-    """Of all models together; absent: no limit."""
+    """Requests of all models together; absent: no limit."""
     tokens_per_minute: float | None = None
-    """Of prompts and replies of all models together; absent: no limit."""
+    """Tokens of prompts and replies of all models together; absent: no limit."""
     concurrency: int | None = None
     """Requests of all models at once; absent: only each model's own limit."""
 
@@ -74,13 +74,13 @@ class EndpointSettings:
     account: Account
     """The server that is asked, and its limits."""
     model: str
-    """As the server calls it."""
+    """Name of the model at the server."""
     temperature: float = 1.0
-    """Of sampling; 0 is greedy."""
+    """Temperature of sampling; 0 is greedy."""
     max_new_tokens: int = 128
-    """Per reply, thoughts not counted."""
+    """Tokens per reply at most, thoughts not counted."""
     max_thought_tokens: int = 0
-    """For thoughts before a reply. Servers have one limit for both, and are sent the sum."""
+    """Tokens for thoughts before a reply. Servers have one limit for both, and are sent the sum."""
     opens_thoughts: bool = False
     """Whether the prompt ends within thoughts, so that text in which they do not end is none of the reply."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -88,15 +88,15 @@ class EndpointSettings:
     stop: tuple[str, ...] = ("</action>",)
     """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
     timeout_s: float = 120.0
-    """For one try: until the whole reply is there."""
+    """Limit of one try: until the whole reply is there."""
     deadline_s: float = 600.0
-    """For all tries of one reply, pauses included."""
+    """Limit of all tries of one reply, pauses included."""
     retries: int = 6
     """Further tries where the server is busy, fails or is silent."""
     concurrency: int = 16
     """Requests to this model at once."""
     price: Price | None = None
-    """None: unknown."""
+    """What tokens cost; None: unknown."""
     listed: bool = True
     """Whether the model has to be in the server's list of models, where the server gives one."""
 
@@ -115,7 +115,7 @@ class EndpointSettings:
 
     @property
     def url(self) -> str:
-        """Of the account."""
+        """Address of the account."""
         return self.account.url
 
     @property

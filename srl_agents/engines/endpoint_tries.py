@@ -27,17 +27,17 @@ from srl_envs.errors import LostReplyError
 
 CHAT = "/chat/completions"
 FIRST_BOUND_S, LAST_BOUND_S = 0.5, 30.0
-"""Of the pause before the second try, and of every later one."""
+"""Bounds of the pause before the second try, and of every later one."""
 _FEW: dict[FailedTry, int] = {"malformed": 2, "empty": 2}
 """Further tries after failures that a server tends to repeat."""
 _PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 under which the same request may be answered later."""
 _NO_MORE_MONEY = ("insufficient_quota", "billing", "credit balance")
-"""In a refusal with status 429 that no waiting changes."""
+"""Words in a refusal with status 429 that no waiting changes."""
 _LONGEST_WAIT_S = 86_400.0
 """Longest time that a server may ask for; a larger number is ignored."""
 _MOST_BYTES = 8 << 20
-"""Of one answer."""
+"""Longest answer that is read."""
 QUOTED = 300
 """Characters of a server's own words in our messages."""
 
@@ -50,9 +50,9 @@ class Failure:
     words: str
     """A sentence behind the address."""
     after_s: float = 0.0
-    """What the server asks to wait for."""
+    """Seconds that the server asks to wait for."""
     completion: Completion | None = None
-    """Of an empty one."""
+    """The empty completion, where the reply had no text."""
 
 
 class RefusalError(Exception):

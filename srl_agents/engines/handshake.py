@@ -17,11 +17,11 @@ from srl_agents.models.probe import Probe, distance
 from srl_envs.errors import DeadlineError, ModelError
 
 _ABSENT_S = 5.0
-"""For a server that was never reached; one that has played may take `Handshake.limit_s` to come back."""
+"""Longest wait for a server never reached; one that has played may take `Handshake.limit_s` to come back."""
 _LOOK_S = 0.2
-"""Between two tries to reach it."""
+"""Seconds between two tries to reach the server."""
 _STOP_TOKENS = 12
-"""Written to see where a stop text ends them."""
+"""Tokens that are written to see where a stop text ends them."""
 _CLEARLY = 4.0
 """Times the base's own distance by which two versions must differ to be distinguished."""
 _LEAST = 2e-4
@@ -58,7 +58,7 @@ class Handshake:
 
     @property
     def base_logprobs(self) -> tuple[float, ...]:
-        """Of the fixed text under the trained base."""
+        """Log-probabilities of the fixed text under the trained base."""
         return self._probe.logprobs
 
     async def greet(self) -> None:
@@ -161,12 +161,12 @@ class Handshake:
                 f"{self._probe.bound:g}. Start the server again."
             )
         apart = _CLEARLY * max(self._noise, _LEAST)
-        for other, theirs in {"the base": self._probe.logprobs, **others}.items():
-            if distance(expected, theirs) > apart and distance(found, theirs) < own:
+        for other, logprobs in {"the base": self._probe.logprobs, **others}.items():
+            if distance(expected, logprobs) > apart and distance(found, logprobs) < own:
                 raise ModelError(
                     f"{self._link.place} plays {other} under the name of {label}: log-probabilities of a "
-                    f"fixed text are {distance(found, theirs):.3g} nats per token from those of {other} and "
-                    f"{own:.3g} from its own. Start the server again."
+                    f"fixed text are {distance(found, logprobs):.3g} nats per token from those of {other} "
+                    f"and {own:.3g} from its own. Start the server again."
                 )
 
     async def _compare_stops(self) -> None:

@@ -13,12 +13,12 @@ from srl_agents.engines.event_stream import BrokenStreamError, published, unpack
 _AGAIN_S = 0.2
 """Before a publisher that is not there is looked for again."""
 _PATIENCE_S = 5.0
-"""For the thread to end with the publisher."""
+"""Longest wait for the thread to end with the publisher."""
 
 
 @dataclass(frozen=True, slots=True)
 class KVCounts:
-    """Since the reader was made; a server that is started again goes on with them."""
+    """Counts since the reader was made; a server that is started again goes on with them."""
 
     stored: int = 0
     """Blocks that came into the prefix cache."""
@@ -59,14 +59,14 @@ class KVEvents:
     def __init__(self, path: Path) -> None:
         self.path, self._counts = path, KVCounts()
         self.connected = threading.Event()
-        """Set while a publisher sends here."""
+        """Set while a publisher sends events."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._read, name="KV events", daemon=True)
         self._thread.start()
 
     @property
     def counts(self) -> KVCounts:
-        """Until now."""
+        """Blocks that were stored and removed until now."""
         return self._counts
 
     def close(self) -> None:

@@ -24,15 +24,15 @@ class EightBits:
     """
 
     dtype: torch.dtype
-    """Of the numbers that are read."""
+    """Type of the keys and values that are read."""
     whole_bytes_per_token: int
-    """Of these, in all layers."""
+    """Bytes of a token's keys and values in that type, in all layers."""
     bytes_per_token: int
-    """In 8 bits, with the scales."""
+    """Bytes of a token's keys and values in 8 bits, with the scales."""
 
     @classmethod
     def of(cls, model: PlayingModel) -> EightBits:
-        """For the keys and values of a model."""
+        """The form of a model's keys and values in 8 bits."""
         return cls(
             dtype=model.dtype,
             whole_bytes_per_token=model.bytes_per_token,
@@ -41,7 +41,7 @@ class EightBits:
 
     @property
     def share(self) -> float:
-        """Of the bytes that keys and values have when they are read."""
+        """Packed bytes as a share of those of the keys and values when they are read."""
         return self.bytes_per_token / self.whole_bytes_per_token
 
     def pack(self, kv: torch.Tensor) -> torch.Tensor:

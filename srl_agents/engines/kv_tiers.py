@@ -31,7 +31,7 @@ BLOCK = 32
 _MAGIC = b"srl-kv-1"
 _DIGEST_BYTES = 16
 _PRIOR_BLOCKS = 4.0
-"""How many blocks the first guess of the chance of return, one half, counts as."""
+"""Weight, in blocks, of the first guess of the chance of return, which is one half."""
 _GHOSTS = 4096
 """Dropped blocks whose return is watched, kept or not."""
 _RECENT = 1000.0
@@ -43,13 +43,13 @@ class TierSettings:
     """Places beyond the device, each with its limit."""
 
     host_bytes: int = 0
-    """In host memory, at most; 0 keeps nothing there."""
+    """Bytes in host memory, at most; 0 keeps nothing there."""
     disk_bytes: int = 0
-    """In files, at most; 0 writes none."""
+    """Bytes in files, at most; 0 writes none."""
     folder: Path | None = None
-    """Where the files are; the system's temporary folder if absent."""
+    """Folder of the files; the system's temporary folder if absent."""
     eviction: Eviction = "lru"
-    """What goes first where they are more."""
+    """Policy that picks what is dropped above the limits."""
 
     def __post_init__(self) -> None:
         for name in ("host_bytes", "disk_bytes"):
@@ -71,7 +71,7 @@ class Pace:
         self._seconds += seconds
 
     def seconds(self, units: float) -> float | None:
-        """That so many units will take; None before the first measurement."""
+        """Seconds that so many units will take; None before the first measurement."""
         return None if not self._units else units * self._seconds / self._units
 
 
@@ -134,17 +134,17 @@ class KVTiers:
 
     @property
     def host_bytes(self) -> int:
-        """In host memory now, with what is being read before its turn."""
+        """Bytes in host memory now, with what is being read before its turn."""
         return (len(self._host.blocks) + len(self._coming)) * self._block_bytes
 
     @property
     def disk_bytes(self) -> int:
-        """Of keys and values in files now."""
+        """Bytes of keys and values in files now."""
         return len(self._disk.blocks) * self._block_bytes
 
     @property
     def chance_of_return(self) -> float:
-        """Of a dropped block, as seen so far; kept or not."""
+        """Measured chance that a dropped block is asked for again; kept or not."""
         return (self._returned + _PRIOR_BLOCKS / 2) / (self._seen + _PRIOR_BLOCKS)
 
     def take_fetched(self) -> tuple[int, int]:

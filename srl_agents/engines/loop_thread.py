@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 _IDLE_S = 2.0
 """It ends after so many seconds without work; the next job starts another."""
 _PATIENCE_S = 5.0
-"""For work to end; on a machine with more processes than cores a second is short."""
+"""Longest wait for work to end; on a machine with more processes than cores a second is short."""
 
 
 class LoopThread:

@@ -10,7 +10,7 @@ from srl_envs.errors import ConfigError
 WITHOUT_TRAINER, BESIDE_TRAINER = 0.85, 0.4
 """Shares of a GPU's memory: where only vLLM uses the GPU, and where a trainer uses it, too."""
 _OF_FREE = 0.5
-"""Of a CPU's free memory: the weights are read through the page cache, and other programs grow."""
+"""Share of a CPU's free memory: the weights are read through the page cache, and other programs grow."""
 _LEAST = 0.02
 """A smaller share holds no model; vLLM's own refusal then has the numbers."""
 

@@ -13,12 +13,12 @@ from srl_agents.metrics.durations import Durations
 
 @dataclass(slots=True)
 class EngineSpeed:
-    """Since the last time that it was asked for."""
+    """Speed of an engine since the last `take_speed`."""
 
     first_token: Durations = field(default_factory=Durations)
-    """From the request on, the wait for a place included."""
+    """Times from a request to its first token, the wait for a place included."""
     between_tokens: Durations = field(default_factory=Durations)
-    """Of one reply, from one token to the next."""
+    """Times between two tokens of one reply."""
     steps: int = 0
     """Passes of the model."""
     rows: int = 0
@@ -26,15 +26,15 @@ class EngineSpeed:
     places: int = 0
     """Replies that might have got one, likewise; 0 where the engine does not tell."""
     host_tokens: int = 0
-    """Of prompts, whose keys and values came back from host memory."""
+    """Tokens of prompts whose keys and values came back from host memory."""
     disk_tokens: int = 0
-    """Likewise, from files."""
+    """Tokens of prompts whose keys and values came back from files."""
     blocks_stored: int = 0
     """Blocks that came into vLLM's prefix cache, where its events are counted."""
     blocks_removed: int = 0
     """Blocks that had to make room there."""
     conducted: Conducted = field(default_factory=Conducted)
-    """Of several engines: where requests went."""
+    """Requests by instance, where several engines act as one."""
 
     def merge(self, other: EngineSpeed) -> None:
         """Add another engine's, or a later one."""
@@ -55,7 +55,7 @@ class MeteredEngine(Protocol):
     """An engine that measures its speed."""
 
     async def take_speed(self) -> EngineSpeed:
-        """Since the last call, or since the engine was made. What cannot be learned now is left out."""
+        """Speed since the last call, or since the engine was made. What cannot be read now is left out."""
 
 
 class StepMeter:
@@ -95,6 +95,6 @@ class StepMeter:
         self._since_s.pop(reply, None)
 
     def take(self) -> EngineSpeed:
-        """Since the last call."""
+        """Speed since the last call."""
         taken, self._speed = self._speed, EngineSpeed()
         return taken

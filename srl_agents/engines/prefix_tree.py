@@ -26,7 +26,7 @@ from srl_envs.errors import ConfigError
 
 Tokens = tuple[int, ...]
 _TOKENS_PER_NODE = 32
-"""Of a node, about: policies learn over so many nodes as the limit holds."""
+"""Assumed tokens of a node: policies learn over so many nodes as the limit holds."""
 
 
 @dataclass(eq=False, slots=True)
@@ -36,25 +36,25 @@ class Node:
     tokens: Tokens
     parent: Node | None
     start: int
-    """Tokens before it."""
+    """Tokens before this node."""
     kv: torch.Tensor | None = None
     """(layers, 2, K, S, D) keys and values; None until a pass computes them, and while they are packed."""
     computed: int = 0
     """Tokens from the first on whose keys and values are there."""
     packed: torch.Tensor | None = None
-    """The same in 8 bits, from the end of the first step in which no row held it."""
+    """Keys and values in 8 bits, from the end of the first step in which no row held them."""
     branch: Hashable = None
-    """Under which its parent has it: its first token, or who reads from there on and that token."""
+    """Key under which its parent has it: its first token, or the reader from there on and that token."""
     children: dict[Hashable, Node] = field(default_factory=dict)
-    """By their `branch`."""
+    """Child nodes, by their `branch`."""
     rows: int = 0
     """Live rows whose prompts go through it."""
     readers: dict[Reader, None] = field(default_factory=dict)
     """Live rows that read it in place; it stays while there are any."""
     owner: Hashable = None
-    """Who computes it."""
+    """Version that computes it, or the row where prefixes are not shared."""
     key: int = 0
-    """Its name for the eviction policy: of its owner, its tokens and all before them."""
+    """Name of the node for the eviction policy: of its owner, its tokens and all before them."""
 
     @property
     def stop(self) -> int:
@@ -67,7 +67,7 @@ class Node:
         return self.computed == len(self.tokens)
 
     def path(self) -> list[Node]:
-        """From the first node below the root to this one."""
+        """Nodes from the first below the root to this one."""
         nodes = []
         node: Node | None = self
         while node is not None and node.parent is not None:
@@ -120,18 +120,18 @@ class PrefixTree:
         self._held: set[Node] = set()
         """Nodes that live rows hold."""
         self._held_tokens = 0
-        """Of these."""
+        """Tokens of the nodes that live rows hold."""
         self._to_pack: set[Node] = set()
         """Nodes whose last reader left since the last `shrink`."""
 
     @property
     def bytes(self) -> int:
-        """Of all nodes, as they are kept."""
+        """Bytes of all nodes, as they are kept."""
         return self._tokens * self._per_token
 
     @property
     def held_bytes(self) -> int:
-        """Of those that live rows hold, likewise."""
+        """Bytes of the nodes that live rows hold, as they are kept."""
         return self._held_tokens * self._per_token
 
     @property
@@ -143,7 +143,7 @@ class PrefixTree:
         return self.places(self._held_tokens)
 
     def places(self, tokens: int) -> int:
-        """The same of any number of tokens that a row may hold."""
+        """Tokens whose keys and values take as much memory as so many tokens of a row."""
         both = 1.0 if self._eight_bits is None else 1.0 + self._eight_bits.share
         return math.ceil(tokens * both)
 
@@ -434,7 +434,7 @@ class PrefixTree:
 
 
 def _block_names(path: Sequence[Node]) -> tuple[int, ...]:
-    """Of the blocks that a path has, beyond the device."""
+    """Names of the blocks that a path has, beyond the device."""
     end = path[-1]
     tokens = tuple(itertools.chain.from_iterable(node.tokens for node in path))
     version, border = end.owner if isinstance(end.owner, tuple) else (None, end.stop)

@@ -21,24 +21,24 @@ from srl_envs.errors import ConfigError
 from srl_envs.settings import build
 
 MOST_PRICE = 1e6
-"""Per million tokens."""
+"""Largest price per million tokens that is accepted."""
 _MILLION = 1_000_000
 COST_DIGITS = 12
-"""Behind the point, of a cost."""
+"""Digits of a cost behind the point."""
 _CURRENCY = re.compile("[A-Z]{3}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenPrices:
-    """Of one model, per million tokens."""
+    """Prices of one model, per million tokens."""
 
     input: float
-    """Of the prompt."""
+    """Price of the prompt's tokens."""
     output: float
-    """Of the reply, thoughts included."""
+    """Price of the reply's tokens, thoughts included."""
     cached_input: float | None = None
-    """Of those of the prompt that the provider had already; absent: as `input`."""
+    """Price of the prompt's tokens that the provider had cached; absent: as `input`."""
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached_input"):
@@ -53,9 +53,9 @@ class Price:
 
     tokens: TokenPrices
     currency: str
-    """Three letters."""
+    """Currency of the prices, three letters."""
     date: str
-    """On which the source said so."""
+    """Date on which the source gave the prices."""
     source: str
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class PriceList:
                 self._price(tokens)
 
     def price(self, provider: str, model: str) -> Price | None:
-        """Of a model; None where the file does not have it."""
+        """Price of a model; None where the file does not have it."""
         tokens = self.prices.get(provider, {}).get(model)
         return None if tokens is None else self._price(tokens)
 

@@ -35,7 +35,7 @@ class SamplingSettings:
     min_p: float = 0.0
     """Only tokens of at least this share of the largest probability. Source: arXiv:2407.01082."""
     max_new_tokens: int = 64
-    """Most tokens per reply, beside its thoughts."""
+    """Tokens per reply at most, beside its thoughts."""
     stop: tuple[str, ...] = ("</action>",)
     """Texts that end a reply; they stay in it."""
 
@@ -65,13 +65,13 @@ class Capabilities:
     seeded: bool
     """Equal requests with equal keys draw equal random numbers."""
     versions: bool
-    """It takes `install`; otherwise it plays what it was started with."""
+    """The engine takes `install`; otherwise it plays the weights that it was started with."""
     context_length: int | None
     """Longest prompt and reply together, in tokens; None where it does not tell."""
     thoughts: bool = False
-    """It writes thoughts under their own budget where its prompt has them."""
+    """The engine writes thoughts under their own budget where its prompt has them."""
     memory: bool = False
-    """It shows a seat's earlier turns where its prompt has a memory."""
+    """The engine shows a seat's earlier turns where its prompt has a memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,16 +81,16 @@ class GenerationRequest:
     observation: str
     """The last user message of the chat; the engine's prompt and ``examples`` stand before it."""
     examples: tuple[Example, ...] = ()
-    """Shown behind those of the engine's own prompt."""
+    """Examples that are shown behind those of the engine's own prompt."""
     earlier: tuple[EarlierTurn, ...] = ()
     """The seat's turns until now, oldest first; shown where the engine's prompt has a memory, and as far as
     it reaches."""
     version: WeightVersion | None
-    """Who writes; None is the model as it was loaded."""
+    """Version that writes the reply; None is the model as it was loaded."""
     key: tuple[int, ...]
-    """What the reply is for: the match, the seat, its turn. Equal keys get equal random numbers."""
+    """Match, seat and turn of the reply. Equal keys get equal random numbers."""
     sampling: SamplingSettings | None = None
-    """None: the engine's own."""
+    """Sampling of this reply; None: the engine's own."""
     priority: float = 0.0
     """Lower ones go first where several engines share the work; matches near their end are low."""
     turns_ahead: int | None = None
@@ -101,27 +101,27 @@ class GenerationRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Generation:
-    """One sampled reply."""
+    """One sampled reply, with its tokens where the engine has them."""
 
     text: str
     """The reply, without thoughts and template tokens. Empty where the prompt left no room in the model's
     context, and where the model ended in its thoughts."""
     version: WeightVersion | None
-    """Who wrote it: the request's, whatever was installed meanwhile."""
+    """Version that wrote it: the request's, whatever was installed meanwhile."""
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     """Thoughts first. Includes the end token where there is one."""
     logprobs: tuple[float, ...] = ()
-    """Of each token, under the distribution that it was drawn from; 0 for those that the engine wrote."""
+    """Log-probability of each token as it was drawn; 0 for tokens that the engine wrote itself."""
     finish: Finish
     """``served``: by an endpoint; `served` has what it reported."""
     served: Served | None = None
     thoughts: str = ""
-    """What was written before the reply, without the markers."""
+    """Text that was written before the reply, without the markers."""
     thought_tokens: int = 0
-    """How many of the first tokens are thoughts, with the marker that ends them."""
+    """Number of first tokens that are thoughts, with the marker that ends them."""
     forced_tokens: int = 0
-    """How many of the last thought tokens the engine wrote itself, because the budget was used up."""
+    """Number of last thought tokens that the engine wrote itself, because the budget was used up."""
     cached_tokens: int = 0
     """Tokens of the prompt whose keys and values were there already."""
 

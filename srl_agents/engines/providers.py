@@ -40,7 +40,7 @@ class ServedModelSettings:
     """What one model of a provider is asked with."""
 
     max_thought_tokens: int = 0
-    """For thoughts, beside the tokens of the reply."""
+    """Tokens for thoughts, beside the tokens of the reply."""
     opens_thoughts: bool = False
     """Whether its chat template ends the prompt with ``<think>``: text without ``</think>`` is then thoughts
     that the limit cut. Servers that tell thoughts apart need nothing here."""
@@ -62,17 +62,17 @@ class Provider:
     key_env: str = API_KEY
     """Environment variable with the key."""
     requests_per_minute: float | None = None
-    """Of all models together."""
+    """Requests of all models together."""
     tokens_per_minute: float | None = None
-    """Of prompts and replies of all models together."""
+    """Tokens of prompts and replies of all models together."""
     concurrency: int | None = None
     """Requests of all models at once."""
     timeout_s: float | None = None
-    """For one try; absent: the command's option."""
+    """Limit of one try; absent: the command's option."""
     deadline_s: float | None = None
-    """For all tries of one reply; absent: the command's option."""
+    """Limit of all tries of one reply; absent: the command's option."""
     models: dict[str, ServedModelSettings] = field(default_factory=dict)
-    """By name; a model that is not here is asked with nothing more."""
+    """Settings of models, by name; other models are asked without them."""
 
     def __post_init__(self) -> None:
         for name in ("timeout_s", "deadline_s"):

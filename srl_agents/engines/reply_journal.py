@@ -21,13 +21,13 @@ from srl_agents.records import Served, canonical_json
 from srl_envs.errors import StoreError
 
 REPLIES = "replies.jsonl"
-"""Its name in a run's folder."""
+"""Name of the journal in a run's folder."""
 _LISTS = ("failed_tries",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournaledReply:
-    """One answered request."""
+    """One answered request, as the journal keeps it."""
 
     text: str
     thoughts: str

@@ -36,11 +36,11 @@ class SampledReply:
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
-    """At least one; see `Rescorer.fault` for what else they must be."""
+    """Tokens of the reply, at least one; see `Rescorer.fault` for what else they must be."""
     adapter: str | None
     """Name of the adapter or frozen version on the base; None is the base itself."""
     key: tuple[int, ...]
-    """Of its random numbers; see `GenerationRequest`."""
+    """Key of its random numbers; see `GenerationRequest`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Row:
     """Name of the weights; None is the base."""
     sampling: SamplingSettings
     uniforms: NDArray[np.float32]
-    """In [0, 1), one for each token that it may have, thoughts included."""
+    """Random numbers in [0, 1), one for each token that it may have, thoughts included."""
     ended: Callable[[list[int]], bool]
     """Whether a reply without its thoughts ends with its last token."""
     message_ends: Collection[int] = ()
@@ -35,9 +35,9 @@ class Row:
     session: tuple[int, ...] | None = None
     """The match and the seat that it is for; None where they are unknown."""
     turns_ahead: int | None = None
-    """How many others move before this seat asks again, about."""
+    """About how many others move before this seat asks again."""
     thinking: Thinking | None = None
-    """None: it has no thoughts."""
+    """Budget and markers of its thoughts; None where it has none."""
     asked_s: float = 0.0
     """When its caller began to wait, by the clock of the engine's loop."""
     reply: list[int] = field(default_factory=list)
@@ -45,9 +45,9 @@ class Row:
     finish: Literal["", "stop", "length", "broken"] = ""
     """Empty while it is live. ``broken``: the weights gave probabilities that are not numbers."""
     thought_tokens: int = 0
-    """Of the reply, once its thoughts have ended."""
+    """Tokens of thoughts in the reply, once they have ended."""
     forced_tokens: int = 0
-    """Of these, the last ones, which were not drawn: the budget was used up."""
+    """Last tokens of the thoughts that were not drawn: the budget was used up."""
     still_forced: deque[int] = field(default_factory=deque)
     """Tokens that come next whatever is drawn."""
     cached: int = 0
@@ -55,7 +55,7 @@ class Row:
     tail: int = 0
     """Places of its slot in use."""
     end: Node | None = None
-    """Where its prompt ends in the tree, without the last token."""
+    """Node of the tree where its prompt ends, without the last token."""
     reads: dict[Node, None] = field(default_factory=dict)
     """Nodes that it holds: of its whole prompt while that is read, then those that it reads in place."""
     copies: list[tuple[int, Node]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Row:
 
     @property
     def position(self) -> int:
-        """Of that token."""
+        """Position of the row's last token, in prompt and reply."""
         return len(self.prompt) - 1 + len(self.reply)
 
     def take(self, token: int, logprob: float) -> None:

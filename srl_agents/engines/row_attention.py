@@ -36,7 +36,7 @@ class Tails:
         self._model = model
         self._slots = self._length = 0
         self.kv: list[torch.Tensor] = []
-        """Of each layer: (2, slots, K, L, D)."""
+        """Keys and values of each layer: (2, slots, K, L, D)."""
         self.clear()
 
     def require(self, slots: int, length: int, most: int) -> None:
@@ -95,11 +95,11 @@ class Stretch:
     begin: int
     """First token's place in the line."""
     above: list[Node]
-    """Its parents."""
+    """Parents of the node."""
     first: int
     """The first token's place in the node."""
     size: int
-    """How many."""
+    """Number of tokens."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Shared:
 
     node: Node
     level: int
-    """Of the row's results in which this one is kept."""
+    """Index, among a row's results, of the one for this node."""
     rows: torch.Tensor
     """(n,) places among the rows of the pass."""
 
@@ -129,7 +129,7 @@ class PassAttention:
     places_n: torch.Tensor
     """(n,) where in its tail each row's token goes."""
     lengths: list[int]
-    """The same, and one more: places in use with this token."""
+    """Places in use in each row's tail, with this token."""
     shared: list[Shared] = field(default_factory=list)
     copies: list[tuple[int, int, Node]] = field(default_factory=list)
     """(slot, first place, node): nodes that rows take into their tails once they are computed."""

@@ -43,7 +43,7 @@ class Pace:
             self._times.measured(took_s, rows=rows, prompt_tokens=tokens, steps=steps)
 
     def prompt_tokens(self, most: int, rows: int) -> int:
-        """That the next step reads, with so many replies that wait for their next token."""
+        """Prompt tokens that the next step reads, with so many replies that wait for their next token."""
         limit_s = self._admission.objectives.between_tokens_s
         if not self.decides or not rows or limit_s is None:
             return most

@@ -47,7 +47,7 @@ class Latency:
             raise ConfigError(f"tail={self.tail}: use more than 0.")
 
     def seconds(self, key: Sequence[int]) -> float:
-        """The same for equal keys."""
+        """Latency of a request; equal for equal keys."""
         if self.kind == "constant":
             return self.median_s
         share = key_uniform(key)
@@ -74,11 +74,11 @@ class Load:
     most_in_flight: int
     """Requests that were being answered at once."""
     wall_s: float
-    """From the first request to the last look."""
+    """Seconds from the first request to the last look."""
     busy_s: float
-    """Of these seconds, with at least one request in flight."""
+    """Seconds of these with at least one request in flight."""
     full_s: float
-    """Of these seconds, with as many in flight as the capacity allows."""
+    """Seconds of these with as many in flight as the capacity allows."""
     occupancy: float
     """Mean number of requests in flight over these seconds, divided by the capacity."""
 

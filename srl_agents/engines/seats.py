@@ -12,12 +12,12 @@ _MOST_MATCHES = 4096
 
 @dataclass(frozen=True, slots=True)
 class LastPrompt:
-    """Of one seat."""
+    """Last prompt of one seat."""
 
     nodes: tuple[int, ...]
-    """Names of its nodes for the eviction policy."""
+    """Names of the prompt's nodes for the eviction policy."""
     blocks: tuple[int, ...]
-    """Names of its blocks beyond the device."""
+    """Names of the prompt's blocks beyond the device."""
 
 
 class Seats:

@@ -17,7 +17,7 @@ from srl_agents.records import canonical_json
 from srl_envs.errors import StoreError
 
 SENT = "requests_sent.jsonl"
-"""Its name in a run's folder."""
+"""Name of this file in a run's folder."""
 
 
 class SentRequests:

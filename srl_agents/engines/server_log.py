@@ -18,13 +18,13 @@ _CONSEQUENCES = (
     "EngineDeadError",
     "CancelledError",
 )
-"""In exceptions that say only that another process had one."""
+"""Words of exceptions that only follow from another process's exception."""
 _LINES = 15
 """Last lines that are quoted where no cause is found."""
 _DETAILS = 3
 """Lines of a cause, which some exceptions go on with."""
 _MOST_BYTES = 1 << 20
-"""That are read, from the end."""
+"""Bytes that are read from the end of the log, at most."""
 
 
 def cause_in(log: str) -> str:

@@ -8,21 +8,21 @@ from srl_agents.engines.vllm_metrics import read_counters
 from srl_agents.engines.vllm_server import VLLMServer
 
 _PATIENCE_S = 5.0
-"""For vLLM's own page."""
+"""Longest wait for vLLM's own page."""
 
 
 def page_of(server: VLLMServer) -> str:
     """Our own lines, then those of vLLM where it answers, in Prometheus's text format."""
     try:
         found = httpx2.get(f"{server.url}/metrics", timeout=_PATIENCE_S, trust_env=False)
-        theirs = found.text if found.status_code == httpx2.codes.OK else ""
+        page = found.text if found.status_code == httpx2.codes.OK else ""
     except httpx2.TransportError:
-        theirs = ""
-    counters = read_counters(theirs)
+        page = ""
+    counters = read_counters(page)
     asked = counters.get(("vllm:prefix_cache_queries_total", ""), 0.0)
     hits = counters.get(("vllm:prefix_cache_hits_total", ""), 0.0)
     lines = [
-        *_sample("srl_server_up", "gauge", "1 while vLLM answers.", float(bool(theirs))),
+        *_sample("srl_server_up", "gauge", "1 while vLLM answers.", float(bool(page))),
         *_sample("srl_server_starts_total", "counter", "Times that vLLM was started.", server.starts),
         *_sample(
             "srl_server_restarts_left", "gauge", "Times that it will be started again if it dies.",
@@ -33,7 +33,7 @@ def page_of(server: VLLMServer) -> str:
     if asked:
         what = "Share of prompt tokens that were in the prefix cache since vLLM's start."
         lines += _sample("srl_server_prefix_hit_share", "gauge", what, hits / asked)
-    return "\n".join(lines) + "\n" + theirs
+    return "\n".join(lines) + "\n" + page
 
 
 def event_lines(server: VLLMServer) -> list[str]:

@@ -37,13 +37,13 @@ class EngineSite:
     base: BaseModel
     """The model that the learners share; an engine of another process needs its name and template."""
     sampling: SamplingSettings
-    """Of requests that bring none."""
+    """Sampling of requests that bring none."""
     batch_rows: int
-    """Most replies in one call of the model."""
+    """Replies in one call of the model, at most."""
     open_update: Callable[[WeightUpdate], dict[str, torch.Tensor]]
     """The transport's `open`, for `Engine.install`."""
     folder: Path
-    """Of the run, for an engine's logs."""
+    """Folder of the run, for an engine's logs."""
     say: Callable[[str], None] = to_stderr
     """Shows a line, for example while a server is waited for."""
 
@@ -66,7 +66,7 @@ class EngineSettings(ABC):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of servers that must run before it is made."""
+        """Addresses of servers that must run before the engine is made."""
         return ()
 
     @abstractmethod
@@ -143,7 +143,7 @@ class TransformersSettings(EngineSettings):
     disk_gib: float = 0.0
     """GiB of files for those that ``host_gib`` has no room for, likewise."""
     disk_folder: str = ""
-    """Where these files are until the engine is closed; empty: in the run's folder."""
+    """Folder of these files until the engine is closed; empty: in the run's folder."""
     share_prefixes: bool = True
     """Compute what prompts of one version have in common once."""
     refill: bool = True
@@ -230,4 +230,4 @@ ENGINES: Kinds[type[EngineSettings]] = Kinds(
     fault=settings_of(EngineSettings, "kind"),
 )
 ENGINE: Section[EngineSettings] = Section(kinds=ENGINES, key="kind", default="transformers")
-"""How a recipe's ``engine`` section is read."""
+"""Reads a recipe's ``engine`` section."""

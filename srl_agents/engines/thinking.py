@@ -28,7 +28,7 @@ class Thinking:
             raise ConfigError("prompt.thoughts: this engine's prompt has none.")
         self.budget, self.close = settings.budget, settings.close
         self.end = chat.thoughts_end
-        """What is written where the budget is used up."""
+        """Tokens that the engine writes where the budget is used up."""
         self._chat = chat
         self._marker = StopTexts(chat.tokenizer, (settings.close,))
 
@@ -55,7 +55,7 @@ class Thinking:
 
 
 def thinking_of(chat: ChatTokenizer) -> Thinking | None:
-    """None where the prompt has no thoughts."""
+    """Budget and markers of a prompt's thoughts; None where it has none."""
     return None if chat.prompt.thoughts is None else Thinking(chat)
 
 

@@ -107,7 +107,7 @@ class TransformersEngine:
         self._asked: dict[Row, Future[Row]] = {}
         """Rows of `generate` that have no answer yet."""
         self._in_flight: Counter[str] = Counter()
-        """Requests per version."""
+        """Open requests of each version."""
         self._retired: set[str] = set()
         self._meter = StepMeter(self._decoding.max_rows, clock)
         self._asleep = self._closed = False
@@ -268,7 +268,7 @@ class TransformersEngine:
         )
 
     def _base_tokens(self, prompt: tuple[int, ...], version: str | None) -> int:
-        """Of a prompt whose version acts from the reply on."""
+        """First tokens of a prompt that the base reads, where the version acts from the reply on."""
         activated = self.base.activated_tokens
         return len(prompt) - activated if activated and version is not None else 0
 

@@ -12,7 +12,7 @@ MODELS = "/v1/models"
 GENERATE = "/inference/v1/generate"
 LOAD = "/v1/load_lora_adapter"
 _LOOK_S = 2.0
-"""For all answers of one look; a server that is slower may be compiling, and the handshake waits for it."""
+"""Limit for all answers of one look; a slower server may be compiling, and the handshake waits for it."""
 _QUOTED = 300
 """Characters of a server's own words in our messages."""
 _MISSING = (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED)

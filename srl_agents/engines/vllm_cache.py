@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from srl_envs.errors import ConfigError
 
 HostEviction = Literal["lru", "arc", "learned"]
-"""What leaves host memory first; ``learned`` is `srl_agents.caching.vllm_policy`."""
+"""Policy that picks the blocks that leave host memory; ``learned`` is `srl_agents.caching.vllm_policy`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +25,7 @@ class VLLMCache:
     host_gib: float = 0.0
     """GiB of host memory for blocks that a GPU has no room for; vLLM's build for CPUs has no such place."""
     host_eviction: HostEviction = "lru"
-    """What goes first there. ``learned`` needs SRL in vLLM's environment."""
+    """Policy of host memory. ``learned`` needs SRL in vLLM's environment."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.host_gib < float("inf"):
@@ -80,7 +80,7 @@ class VLLMCache:
 
 
 def command_line(arguments: Mapping[str, Any]) -> list[str]:
-    """The same arguments for vLLM's server."""
+    """Arguments of vLLM's engine as options of its server's command."""
     line: list[str] = []
     for name, value in arguments.items():
         option = name.replace("_", "-")

@@ -45,7 +45,7 @@ from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
 _PATIENCE_S = 600.0
-"""For one reply, where a request sets no deadline."""
+"""Default deadline of one reply."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 """Before a request is asked again: twice as long each time."""
 _RETRY_S = 0.5
@@ -53,7 +53,7 @@ _RETRY_S = 0.5
 _MOST_LOST = 5
 """Times that one request or one adapter is lost before the server is given up."""
 _LOOK_S = 0.01
-"""Between two looks whether the last request has ended."""
+"""Seconds between two looks whether the last request has ended."""
 
 
 def seed_of(key: tuple[int, ...]) -> int:
@@ -69,7 +69,7 @@ class ServedAdapters:
     config: Mapping[str, Any]
     """PEFT's, as in ``adapter_config.json``."""
     tensors: tuple[TensorHeader, ...]
-    """Of every adapter. The server would load one that lacks some, and play something else."""
+    """Tensors of every adapter. The server would load one that lacks some, and play something else."""
 
 
 class VLLMEngine:
@@ -129,7 +129,7 @@ class VLLMEngine:
         self._in_flight: Counter[WeightVersion] = Counter()
         self._retired: set[WeightVersion] = set()
         self._base = BASE
-        """What replies for the base: an adapter of zeros from the first install on."""
+        """Name of the adapter that replies for the base: zeros, from the first install on."""
         self._slots = asyncio.Semaphore(concurrency)
         self._asked: set[asyncio.Task[Generation]] = set()
         """Requests at the server."""
@@ -137,7 +137,7 @@ class VLLMEngine:
         self._awake.set()
         self._changes = asyncio.Lock()
         self._counters: Counters = {}
-        """As `take_speed` saw them last."""
+        """vLLM's counters at the last `take_speed`."""
         self._start_timeout_s, self._say, self._say_every_s = start_timeout_s, say, say_every_s
         self._silence = SilenceWatch(self._place, say, say_every_s)
         self._handshake = None

@@ -29,9 +29,9 @@ from srl_envs.errors import DeadlineError, ModelError
 _UNLOAD = "/v1/unload_lora_adapter"
 _CONNECT_S = 5.0
 _CONTROL_S = 60.0
-"""For loading or unloading an adapter, and for sleeping."""
+"""Limit for loading or unloading an adapter, and for sleeping."""
 _METRICS_S = 5.0
-"""For its counters, which are optional."""
+"""Limit for reading the counters, which are optional."""
 _MOST_CONNECTIONS = 4096
 """The engine's own limit is below it."""
 

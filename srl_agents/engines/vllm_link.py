@@ -11,7 +11,7 @@ from srl_agents.engines.thinking import Piece
 from srl_envs.errors import ModelError
 
 ROUNDING = 1e-3
-"""How far above 0 rounding may put the log-probability of a sure token."""
+"""Excess over 0 that rounding may give the log-probability of a sure token."""
 
 
 class AdaptersLostError(ModelError):
@@ -104,4 +104,4 @@ class VLLMLink(Protocol):
         """Close connections of this event loop; the next call may come from another one."""
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Release what the link holds; it serves no further request."""

@@ -70,7 +70,7 @@ def speed_between(before: Counters, after: Counters) -> EngineSpeed:
 
 
 def _durations(passed: Counters, name: str) -> Durations:
-    """From counts of everything up to each range's upper end."""
+    """Durations from vLLM's buckets, each of which counts everything up to its upper end."""
     found = Durations()
     ends = sorted(
         (float(upper), count) for (own, upper), count in passed.items() if own == f"{name}_bucket"

@@ -43,7 +43,7 @@ class VLLMProcessSettings(EngineSettings):
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
     cache: VLLMCache = field(default_factory=VLLMCache)
-    """What is kept, how and where."""
+    """The prefix cache: its place, its type and its eviction."""
     memory_share: float | None = None
     """Of the device's memory, for vLLM's weights and cache; the trainer needs the rest. None: 0.4 of a GPU;
     on a CPU at most that, and at most half of what is free."""

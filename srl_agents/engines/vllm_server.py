@@ -33,9 +33,9 @@ from srl_envs.errors import ConfigError, DeadlineError, ModelError
 PYTHON = "SRL_VLLM_PYTHON"
 """Environment variable with the interpreter of the environment that vLLM is installed in."""
 _PROBE_S = 60.0
-"""For the interpreter to look what is installed."""
+"""Limit for the interpreter to list what is installed."""
 _CPU_TOKENS = 8192
-"""Of prompts in one step on a CPU, at least the longest prompt."""
+"""Tokens of prompts in one step on a CPU, at least the longest prompt."""
 _FIRST_REQUEST = {
     "model": BASE,
     "token_ids": [1],
@@ -71,20 +71,20 @@ class VLLMServerSettings:
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU; a GPU has ``memory_share`` instead."""
     cache: VLLMCache = field(default_factory=VLLMCache)
-    """What is kept, how and where."""
+    """The prefix cache: its place, its type and its eviction."""
     kv_events: bool = False
     """Count the blocks that it stores and removes, by the events that it publishes."""
     memory_share: float | None = None
     """Of the device's memory, for weights and cache together. None: ``gpu_share`` of a GPU; on a CPU at most
     that, and at most half of what is free."""
     gpu_share: float = WITHOUT_TRAINER
-    """Of a GPU's memory, where ``memory_share`` is None."""
+    """Share of a GPU's memory, where ``memory_share`` is None."""
     compiled: bool = True
     """Compile and capture the model, which takes a minute at the start; False starts at once."""
     start_timeout_s: float = 600.0
-    """Until its first reply."""
+    """Seconds until its first reply, at most."""
     restarts: int = 3
-    """How often a server that died is started again."""
+    """Restarts of a server that died, at most."""
     arguments: tuple[str, ...] = ()
     """More of vLLM's own command-line arguments."""
 
@@ -138,11 +138,11 @@ class VLLMServer:
         self.port = settings.port or _free_port(settings.host)
         self.url = f"http://{settings.host}:{self.port}"
         self.starts = 0
-        """How often it was started."""
+        """Number of times that it was started."""
         self.events: KVEvents | None = None
-        """With ``kv_events``."""
+        """Events of its cache, with ``kv_events``."""
         self._folder = new_folder("vllm")
-        """What vLLM leaves in a folder for temporary files, sockets above all, is here and goes with it."""
+        """Folder for vLLM's temporary files, sockets above all; removed with the server."""
         if settings.kv_events:
             self.events = KVEvents(self._folder / "events")
         self._interpreter = settings.interpreter
@@ -154,7 +154,7 @@ class VLLMServer:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while it runs."""
+        """Process id of the server, while it runs."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 BLOCK = 16
 """Tokens by which prompts are compared where ``block_tokens`` is not said; vLLM's own on a GPU."""
 LOG = "vllm.log"
-"""Of a server that a run starts, in the run's folder."""
+"""Log of a server that a run starts, in the run's folder."""
 ADAPTERS = "served"
-"""Where a run's folder has the adapters that vLLM reads."""
+"""Folder in a run's folder of the adapters that vLLM reads."""
 _SHAPE = "shape"
 _PATIENCE_S = 5.0
-"""For a server to say how large its cache is."""
+"""Longest wait for a server to report the size of its cache."""
 _MUCH = 2**17
 """Blocks of a server that does not say it."""
 
@@ -70,7 +70,7 @@ class VLLMSettings(EngineSettings):
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
     cache: VLLMCache = field(default_factory=VLLMCache)
-    """What is kept, how and where, at a server that the run starts."""
+    """The prefix cache of a server that the run starts: its place, its type and its eviction."""
     kv_events: bool = False
     """Count the blocks that this server stores and removes."""
     objectives: Objectives = field(default_factory=Objectives)
@@ -83,13 +83,13 @@ class VLLMSettings(EngineSettings):
     compiled: bool = True
     """Compile and capture the model, which takes a minute at the start; False starts at once."""
     start_timeout_s: float = 600.0
-    """Until the server's first reply, and to come back where it ended in the run."""
+    """Seconds until the server's first reply, and to come back where it ended in the run."""
     logprob_bound: float | None = None
     """Largest mean difference between the server's log-probabilities of a fixed text and the trainer's, in
     nats per token; a server beyond it serves another model and is refused. None takes what rounding explains
     for the two number types."""
     restarts: int = 3
-    """How often a server that died is started again."""
+    """Restarts of a server that died, at most."""
     arguments: tuple[str, ...] = ()
     """More of vLLM's own command-line arguments."""
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 Say = Callable[[str], None]
 EVERY_S = 30.0
-"""Between two lines."""
+"""Seconds between two lines."""
 
 
 def to_stderr(line: str) -> None:
@@ -35,7 +35,7 @@ class Waiting:
 
     @property
     def passed_s(self) -> float:
-        """Seconds until now."""
+        """Seconds since the wait began."""
         return time.monotonic() - self._begun
 
     @property

@@ -34,7 +34,7 @@ class PlayingBase(LoadedBase):
     engine: Engine
     transport: Transport
     played: BaseModel
-    """What the engine samples with: the model itself, or its own copy of it."""
+    """Model that the engine samples with: the base itself, or its own copy of it."""
 
 
 def site_of(bases: Sequence[PlayingBase], learner: str) -> PlayingBase:

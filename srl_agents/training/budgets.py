@@ -35,7 +35,7 @@ class MatchSpent:
     """When it was last played; the most that it can be, until then."""
     cost: float
     open: bool = True
-    """It was not over when this was written."""
+    """Whether the match was still open when this was written."""
     before: int = 0
     """Asked when it was played earlier, beyond what a journal answers now."""
     cost_before: float = 0.0
@@ -48,9 +48,9 @@ class Spent:
     requests: int = 0
     """Replies that were asked for, as far as the run counts them."""
     cost: float = 0.0
-    """In the currency of the price file."""
+    """Cost in the currency of the price file."""
     dearest: float = 0.0
-    """Most that one reply is taken to cost; more where one cost more."""
+    """Cost that one reply is taken to have at most; raised where one cost more."""
     matches: dict[str, MatchSpent] = field(default_factory=dict)
     """Match id -> what was really asked, runs that were killed included."""
     lost: int = 0

@@ -21,7 +21,7 @@ class RunStart:
     """A run begins or goes on."""
 
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     done: int
     """Updates that earlier calls finished."""
     updates: int
@@ -33,7 +33,7 @@ class UpdateReport:
     """One finished update. After a roll-back the same update is reported again."""
 
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     update: int
     """Updates done so far."""
     updates: int
@@ -51,7 +51,7 @@ class RunEnd:
     """A run ended in this process."""
 
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     done: int
     """Updates done so far."""
     updates: int

@@ -11,11 +11,11 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 
 _ANSWER_S = 5.0
-"""In which the head of a cluster answers."""
+"""Limit for an answer of a cluster's head."""
 _FRAME, _SETTINGS = 9, 4
 """Bytes of a frame's head, and the kind of frame with which both sides of HTTP/2 begin."""
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + bytes([_SETTINGS]) + bytes(5)
-"""What a client begins with. Source: RFC 9113, 3.4."""
+"""First bytes that a client sends. Source: RFC 9113, 3.4."""
 
 
 def on_ray(recipe: LeagueRecipe) -> list[str]:

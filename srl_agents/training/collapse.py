@@ -106,7 +106,7 @@ class CollapseWatch:
         return found
 
     def state(self) -> dict[str, Any]:
-        """JSON values."""
+        """The counts of all learners, as JSON values."""
         return {name: asdict(seen) for name, seen in self._seen.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

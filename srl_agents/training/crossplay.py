@@ -47,11 +47,11 @@ class Player:
     run: str
     """Name of the run's folder; empty for a start."""
     learner: str
-    """Its name; of a start that of the base."""
+    """Name of the learner; of a start, the name of its base."""
     agent: str
-    """As `srl_agents.agents.grammar` writes it."""
+    """Spelling of the agent in `srl_agents.agents.grammar`."""
     seats: tuple[int, ...]
-    """That it may hold; empty for all."""
+    """Seats that it may hold; empty for all."""
 
     start: str = ""
     """Label of the start that it began as; empty for a start."""
@@ -75,9 +75,9 @@ class CrossPlay:
     together: Interval | None
     """Mean outcome of a match whose players are of one run."""
     strangers: Interval | None
-    """Of one whose players are of two runs."""
+    """Mean outcome of a match whose players are of two runs."""
     starts: Interval | None
-    """Of one that starts play among themselves."""
+    """Mean outcome of a match that starts play among themselves."""
     gains: Mapping[str, Interval]
     """Learner's label -> what its seats got more than its start did in the same seats, with the same
     others on the same seeds; in returns, (1 + outcome) / 2."""

@@ -31,7 +31,7 @@ class Complaint:
     """Something that is probably wrong."""
 
     likelihood: float
-    """Between 0 and 1; a judgement, to sort by."""
+    """A judgement between 0 and 1, to sort by."""
     what: str
     remedy: str
     learner: str = ""

@@ -42,11 +42,11 @@ VOCABULARY = LARGE_VOCABULARY
 whole one (`srl_agents.trainers.token_head`)."""
 _REPLY_TOKENS = 8
 _COPIES = 3.0
-"""Of the weights at a time, at most: made, written to a file and read from it."""
+"""Copies of the weights that exist at a time, at most: made, written to a file and read from it."""
 _TRAINED_COPIES = 6.0
 """Besides, per learner of whole weights: its own, gradients, states and what a step writes."""
 _TURNS = 2
-"""Of a seat in a match, where seats take turns; with retries it is fewer."""
+"""Turns of a seat in a match, where seats take turns; with retries it is fewer."""
 _LOTS = "dry_run_lots"
 _UNPACKED = 1.5e8
 """Most linear weights in 4 bits on a CPU, where every pass unpacks all: a second and more for a token."""
@@ -92,7 +92,7 @@ class CutModel:
     own_tokenizer: bool
     """Whether the tokenizer is the model's."""
     wanted: str
-    """What there was too little of for its widths."""
+    """Resource that was too small for the recipe's widths."""
 
     @property
     def cuts(self) -> list[str]:

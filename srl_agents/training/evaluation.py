@@ -47,17 +47,19 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
     league.report(episodes)
     for name, metrics in learners.items():
         live = league.live(name)
-        mine = [e for e in episodes if e.valid and (live in e.spec.seats or len(e.spec.seats) == 1)]
-        metrics.update(_looks(league, mine, name))
+        played = [
+            e for e in episodes if e.valid and (live in e.spec.seats or len(e.spec.seats) == 1)
+        ]
+        metrics.update(_looks(league, played, name))
     return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
 
 
-def _looks(league: League, mine: Sequence[Episode], learner: str) -> dict[str, float]:
+def _looks(league: League, played: Sequence[Episode], learner: str) -> dict[str, float]:
     """Scores of one learner: in each game where there are several, and the mean over games that have it."""
     arenas, live, start = league.arenas.all, league.live(learner), league.start_of(learner)
     found: dict[str, dict[str, float]] = {}
     for arena in arenas:
-        own = [episode for episode in mine if league.arenas.of(episode.spec) is arena]
+        own = [episode for episode in played if league.arenas.of(episode.spec) is arena]
         values = {
             "score_start" if other == start else f"score_{other}": (
                 _score_alone(own, live, other)
@@ -112,19 +114,19 @@ def _score(episodes: Sequence[Episode], policy: str, opponent: str, mode: Mode) 
     for episode in episodes:
         if opponent not in episode.spec.seats:
             continue
-        mine = next(t for t in episode.trajectories if t.policy == policy)
-        theirs = next(t for t in episode.trajectories if t.policy == opponent)
-        points.append(seat_points(mine.outcome, theirs.outcome, mode))
+        own = next(t for t in episode.trajectories if t.policy == policy)
+        other = next(t for t in episode.trajectories if t.policy == opponent)
+        points.append(seat_points(own.outcome, other.outcome, mode))
     return _mean(points)
 
 
 def _score_alone(episodes: Sequence[Episode], policy: str, other: str) -> float:
     """Points of ``policy`` for the seeds that both had to themselves."""
-    mine, theirs = (
+    own, others = (
         {e.spec.seed: e.trajectories[0].outcome for e in episodes if e.spec.seats == (name,)}
         for name in (policy, other)
     )
-    return _mean([points_alone(mine[seed], theirs[seed]) for seed in mine if seed in theirs])
+    return _mean([points_alone(own[seed], others[seed]) for seed in own if seed in others])
 
 
 def _return_alone(episodes: Sequence[Episode], policy: str) -> float:

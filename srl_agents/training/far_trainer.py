@@ -39,7 +39,7 @@ class FarView(ConsoleView):
         super().__init__("", 0, Console(quiet=True))
         self._kept: list[ViewCall] = []
         self._before = 0
-        """How many the follower has received."""
+        """Number of calls that the follower has received."""
         self._changed = threading.Condition()
 
     def calls_after(self, received: int, patience_s: float) -> list[ViewCall]:

@@ -46,7 +46,7 @@ from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import ConfigError
 
 _LOOK_S = 0.05
-"""Between two looks for new orders."""
+"""Seconds between two looks for new orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class NewestPolicy(ModelPolicy):
 
     learner: str = ""
     newest: Mapping[str, ModelPolicy] = field(default_factory=dict)
-    """By learner; changes while matches go on."""
+    """Newest policy of each learner; changes while matches go on."""
 
     def request(
         self,

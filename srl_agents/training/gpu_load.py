@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 _EVERY_S = 0.5
-"""Between two readings; NVIDIA's driver looks back between a sixth of a second and one second."""
+"""Seconds between two readings; NVIDIA's driver averages over a sixth of a second to one second."""
 
 
 class GPULoad:

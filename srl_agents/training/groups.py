@@ -90,7 +90,7 @@ class CoordinationGroups:
 
 
 def coordination_of(recipe: LeagueRecipe) -> CoordinationGroups:
-    """Of a recipe: kinds that combine weights act within each base that has two learners."""
+    """Coordination of a recipe: kinds that combine weights act within each base that has two learners."""
     bases, settings = recipe.bases, recipe.coordination
     if len(bases) == 1 or not settings.within_a_base:
         return CoordinationGroups({"all": recipe.learners}, lambda _: settings.make_coordinator())

@@ -63,8 +63,8 @@ class Matches:
         Raises:
             SandboxError: more could not be finished.
         """
-        mine = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
-        self.view.phase(phase, len(mine))
+        own = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
+        self.view.phase(phase, len(own))
         single_process = self.processes.size == 1
         ended: list[tuple[Episode, Transcript]] = []
 
@@ -74,7 +74,7 @@ class Matches:
         self.budgets.take(specs)
         with self._whole():
             played = self.rollouts.play(
-                mine, self.view.advance, finished if single_process else keep
+                own, self.view.advance, finished if single_process else keep
             )
         episodes = self.processes.interleave(played)
         self.budgets.give_back(specs, episodes)

@@ -21,7 +21,7 @@ from srl_agents.training.supervised import Supervised
 from srl_envs.errors import ModelError
 
 _LOOK_S = 0.02
-"""Between two looks at what was played."""
+"""Seconds between two looks at what was played."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class MatchesAhead:
         self._kept: set[int] = set()
         """Orders of this run that are certain to be playable."""
         self._worked_since_s: float | None = None
-        """Since when the trainer does something else than wait."""
+        """Time at which the trainer began to do something else than wait."""
 
     @property
     def max_staleness(self) -> int:

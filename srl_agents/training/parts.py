@@ -111,14 +111,14 @@ class Ground:
     store: LeagueStore
     trackers: tuple[Tracker, ...]
     asking: Asking
-    """How guests behind endpoints are asked."""
+    """Journal and record of requests for guests behind endpoints."""
     served: Mapping[str, Seated]
-    """They, who have answered."""
+    """Guests behind endpoints, which have answered."""
     bases: tuple[LoadedBase, ...]
     process: Supervised | None
     """Plays for later updates, if the recipe asks for it; it loads meanwhile."""
     checkpointing: bool
-    """What ``gradient_checkpointing: auto`` means in this run."""
+    """Whether ``gradient_checkpointing: auto`` applies in this run."""
     asks_again: bool
     """A match that was played since the last checkpoint, and is played again, asks what it asked, so a
     journal of endpoints has the replies."""
@@ -138,7 +138,7 @@ class Learning(Ground):
     credit: CreditByGame
     coordinator: CoordinationGroups
     experience: Mapping[str, Experience]
-    """By learner; learners of one base share theirs."""
+    """Experience of each learner; learners of one base share theirs."""
     survival: Survival
 
     @property
@@ -159,7 +159,7 @@ class Parts(Learning):
     idle: IdleLearners
     meter: SystemMeter
     ahead: MatchesAhead | None
-    """What another process plays, if the recipe asks for that; otherwise `matches` plays all."""
+    """Matches of another process, if the recipe asks for that; otherwise `matches` plays all."""
     memory: PhaseManager
 
 
@@ -307,7 +307,7 @@ def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
 
 
 def _settled(settings: AlgorithmSettings, *, checkpointing: bool) -> AlgorithmSettings:
-    """With what was left to the plan."""
+    """Settings with the values that were left to the plan."""
     if settings.gradient_checkpointing != "auto":
         return settings
     return replace(settings, gradient_checkpointing=checkpointing)

@@ -33,19 +33,19 @@ class Update:
     """One update while it is made."""
 
     number: int
-    """From 1."""
+    """Number of the update, from 1."""
     sinks: Sequence[Sink]
-    """Get its record."""
+    """Sinks that get its record."""
     episodes: list[Episode] = field(default_factory=list)
-    """As the game paid them."""
+    """Episodes with the game's own outcomes."""
     valued: list[Episode] = field(default_factory=list)
-    """As the recipe's rewards value them."""
+    """Episodes with the rewards of the recipe."""
     judged: list[Episode] = field(default_factory=list)
-    """The same with what a reward model adds, for credit."""
+    """Episodes with those rewards and a reward model's, for credit."""
     components: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By learner, what each component of the recipe's rewards brought."""
+    """Reward that each component of the recipe's rewards brought, by learner."""
     batches: dict[str, Batch] = field(default_factory=dict)
-    """By learner, of those that have something to learn from."""
+    """Rows of each learner that has something to learn from."""
     learners: dict[str, dict[str, float]] = field(default_factory=dict)
     """Metrics of each learner."""
     run: dict[str, float] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Update:
     players: dict[str, str] = field(default_factory=dict)
     """Agent id -> learner, of the versions that learn from the episodes."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """By phase, since the last record; snapshot and checkpoint are the update before's."""
+    """Seconds by phase since the last record; snapshot and checkpoint are the update before's."""
     score: float | None = None
     """Mean points per game of the learners in this update's look, if there was one."""
 
@@ -80,7 +80,7 @@ def play(parts: Parts, update: Update) -> None:
 
 
 def _play_now(parts: Parts, update: Update) -> None:
-    """With the versions that are installed."""
+    """Play an update's matches with the versions that are installed."""
     rollout = parts.recipe.rollout
     specs = parts.matches.budgets.draw(
         lambda: parts.league.training_matches(
@@ -251,4 +251,4 @@ PHASES: Mapping[str, Phase] = {
     "snapshot": snapshot,
     "checkpoint": checkpoint,
 }
-"""In the order in which they run."""
+"""Phases in the order in which they run."""

@@ -65,11 +65,11 @@ class PopulationRun:
         block = recipe.matchmaking.block
         self.blocks = -(-recipe.matches // block)
         self.matches = self.blocks * block
-        """Matches in all."""
+        """Number of matches of the population."""
         self.reissued = self.store.expire_leases()
         """Matches that an interrupted run was playing."""
         self.done = 0
-        """Matches stored."""
+        """Number of matches that are stored."""
         self._count(self._played())
         self._given: list[MatchSpec] | None = None  # batch of the league's own process
         self._runner: Rollouts | None = None

@@ -89,20 +89,20 @@ class WorkerPool:
         return came
 
     def close(self) -> None:
-        """End all workers."""
+        """End all worker processes."""
         for worker in self._workers:
             worker.pipe.close()
             worker.process.kill()
             worker.process.join()
 
     def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
+        own_end, worker_end = self._context.Pipe()
         self._made += 1
-        process = self._context.Process(target=_work, args=(self._recipe, theirs), daemon=True)
+        process = self._context.Process(target=_work, args=(self._recipe, worker_end), daemon=True)
         with safe_children(), ctrl_c_ignored_by_children():
             process.start()
-        theirs.close()
-        return _Worker(f"worker-{self._made}", process, ours, [])
+        worker_end.close()
+        return _Worker(f"worker-{self._made}", process, own_end, [])
 
     def _replace(self, worker: _Worker) -> None:
         self._deaths += 1

@@ -47,9 +47,9 @@ from srl_envs.errors import ConfigError, ModelError, SRLError
 from srl_envs.settings import dump
 
 _LOOK_S = 0.05
-"""Between two looks for orders, answers and leases that are over."""
+"""Seconds between two looks for orders, answers and leases that are over."""
 _STATE_S = 0.05
-"""Between two writings of who does what."""
+"""Seconds between two writings of the workers' states."""
 Doing = Literal["starting", "idle", "receiving", "playing"]
 
 
@@ -65,10 +65,10 @@ class _Worker:
     since_s: float
     doing: Doing = "starting"
     reported: dict[str, Any] = field(default_factory=dict)
-    """Its process id, host and threads, once it has started."""
+    """Process id, host and threads of the worker, once it has started."""
     versions: set[str] = field(default_factory=set)
     played: int = 0
-    """Parts."""
+    """Parts of orders that it played."""
     starts: int = 1
 
 
@@ -104,7 +104,7 @@ class RayGeneration:
         self._weights: dict[str, Any] = {}
         """Version id -> reference to its bytes in the object store."""
         self._failed_starts = 0
-        """In a row."""
+        """Starts in a row that failed."""
         self._workers = {place: self._start(place) for place in range(self._settings.workers)}
 
     def run(self) -> None:

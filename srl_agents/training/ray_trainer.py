@@ -39,7 +39,7 @@ from srl_envs.settings import dump
 _TALK_S = 0.5
 """Longest wait of the trainer for something to tell."""
 _END_S = 30.0
-"""For a trainer to let the folder go."""
+"""Longest wait for a trainer to let the folder go."""
 
 
 class _LostError(Exception):
@@ -94,7 +94,7 @@ class _RayTrainer:
         self._recipe, self._folder, self._view = recipe, folder, view
         self._how = {"force": force, "trace_one": trace_one}
         self._deaths = 0
-        """In a row, without an update between them."""
+        """Trainers lost in a row, without an update between them."""
         self._starts = 0
         self._last_words = ""
 

@@ -29,7 +29,7 @@ class Rebuilt:
     """What a rebuilt store holds, and what it lacks."""
 
     aside: Path | None
-    """Where the damaged file is now."""
+    """Present path of the damaged file."""
     agents: int
     salvaged: int
     """Matches from the damaged file."""
@@ -40,7 +40,7 @@ class Rebuilt:
 
     @property
     def matches(self) -> int:
-        """In the rebuilt store."""
+        """Number of matches in the rebuilt store."""
         return self.salvaged + self.transcribed
 
 
@@ -146,7 +146,7 @@ def _seated(spec: MatchSpec, agents: dict[str, AgentVersion]) -> bool:
 
 
 def _agents_of_checkpoints(folder: Path) -> Iterator[AgentVersion]:
-    """Those of the newest whole checkpoint; none where there is none."""
+    """Agents of the newest whole checkpoint; none where no checkpoint is whole."""
     try:
         newest = checkpoints.latest(folder / CHECKPOINTS)
     except CheckpointError:

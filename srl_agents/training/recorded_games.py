@@ -99,7 +99,7 @@ def _episode(
 
 
 def _turns(transcript: Transcript, options: Options) -> list[list[Turn]] | None:
-    """Per seat, what it saw and replied; None where these options make another game of it."""
+    """Observations and replies of each seat; None where these options make another game of it."""
     replies = [
         iter([step.replies[seat] for step in transcript.steps if seat in step.replies])
         for seat in range(len(transcript.outcomes))

@@ -43,7 +43,7 @@ _AFTER_REPORT = ("snapshot", "checkpoint")
 _STEPS, _CLOSING = "update", "report"
 """Phases: the first that changes weights, and the first of those that end an update in a moment."""
 _EXPORTED = {"lora": "adapter", "full": "model"}
-"""What a run calls the folders that it leaves behind."""
+"""Names of the exported folders, by the kind of weights."""
 
 
 class LeagueTraining:

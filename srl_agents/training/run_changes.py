@@ -76,7 +76,7 @@ class Change:
 
     @property
     def effect(self) -> Effect:
-        """On what is computed."""
+        """Effect of the change on what is computed."""
         known = {**EFFECTS, **LOOKS}
         return next(effect for key, effect in known.items() if within(self.key, key))
 

@@ -22,14 +22,14 @@ from srl_envs.settings import dump
 RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
 STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
 WORKERS = "workers.json"
-"""What the workers of a cluster are doing."""
+"""File with the states of a cluster's workers."""
 REPLIES_AHEAD = "replies_ahead.jsonl"
 """Replies of endpoints in matches that the generation process plays; `REPLIES` has those of the others."""
 SHARED_BASE = "shared_base.safetensors"
 """The base's weights, while two processes map them."""
 _UNFINISHED = f"{RECIPE}.tmp"
 _BEFORE = (_UNFINISHED, REPLIES, SENT)
-"""What may be there before the recipe is."""
+"""Files that may exist before the recipe does."""
 _MOST_NAMED = 5
 """Keys that a refusal names."""
 _FREE_OF_POPULATIONS = ("matches", "workers", "batch", "lease_s")

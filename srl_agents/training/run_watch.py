@@ -29,7 +29,7 @@ from srl_agents.training.run_folder import BUFFER, RECIPE, STORE, VERSIONS, WORK
 from srl_envs.errors import ConfigError, StoreError
 
 _WRITER = re.compile(r"process (\d+) \(")
-"""In the lock of a store: who writes to it, or wrote last."""
+"""Finds the process in a store's lock that writes to it, or wrote last."""
 _ROLES = (
     ("generation_process", "generation"),
     ("ray_generation", "dispatcher of workers"),
@@ -37,7 +37,7 @@ _ROLES = (
     ("multiprocessing.resource_tracker", ""),
     ("multiprocessing", "worker"),
 )
-"""What a child's command line contains -> its role; the first that fits."""
+"""Part of a child's command line -> its role; the first that fits."""
 _SPREAD = ("torch.distributed.run", "torchrun")
 _DESK_S = 0.5
 """Longest wait for a desk's answer."""
@@ -72,7 +72,7 @@ class RunState:
 
     run: str
     kind: str
-    """``league`` or ``population``."""
+    """``league`` or ``population``: the kind of the run."""
     processes: list[Process]
     """Empty where no process of this machine works on the run."""
     done: int
@@ -88,19 +88,19 @@ class RunState:
     rates: Numbers = field(default_factory=dict)
     """Tokens per second, of play and of learning."""
     seconds: Numbers = field(default_factory=dict)
-    """Of the last update: play, learning, the transfer of new versions, and what waited for what."""
+    """Seconds of the last update: play, learning, the transfer of new versions, and waits between them."""
     conductor: Numbers = field(default_factory=dict)
-    """What the conductor of several engines did in the last update, by its metrics' names."""
+    """The conductor's numbers in the last update, by its metrics' names."""
     cache: Numbers = field(default_factory=dict)
-    """What the engine's prefix cache did in the last update, likewise."""
+    """The numbers of the engine's prefix cache in the last update, by its metrics' names."""
     versions: int = 0
     """Versions that lie where engines open them."""
     faults: list[str] = field(default_factory=list)
-    """Met in the last update."""
+    """Faults of the last update."""
     people: list[str] = field(default_factory=list)
-    """Where a person is asked for moves, how many of them the run waits for, and since when."""
+    """Desks where a person is asked for moves, the number of moves that are waited for, and since when."""
     workers: Numbers = field(default_factory=dict)
-    """What workers of a cluster do -> how many; ``lost`` counts those that had to be replaced."""
+    """Workers of a cluster by state; ``lost`` counts those that had to be replaced."""
 
 
 _SECONDS = {
@@ -115,12 +115,12 @@ _RATES = {"tokens_per_s": "play", "train_tokens_per_s": "learning"}
 
 
 def under(prefix: str, numbers: Numbers) -> Numbers:
-    """Those whose names begin so, without that."""
+    """Numbers whose names begin with a prefix, by the rest of their names."""
     return {k.removeprefix(prefix): v for k, v in numbers.items() if k.startswith(prefix)}
 
 
 def _known(numbers: dict[str, float | None]) -> Numbers:
-    """Without those that were not finite."""
+    """Numbers without those that were not finite."""
     return {name: number for name, number in numbers.items() if number is not None}
 
 
@@ -242,7 +242,7 @@ class RunWatch:
                 yield f"{len(waits)} asked at {desk}, waited for {max(waits):,.0f} s: answer there"
 
     def _workers(self) -> Numbers:
-        """As the process that asks them wrote last."""
+        """Workers by state, as the process that asks them wrote last."""
         try:
             rows = json.loads((self.folder / WORKERS).read_text())["workers"]
             counted: Counter[str] = Counter(str(row["doing"]) for row in rows)
@@ -316,7 +316,7 @@ class _Row:
     command: str
     cpu_s: float
     began: float
-    """Seconds since 1970."""
+    """Start of the process, in seconds since 1970."""
     memory_mib: float
 
 

@@ -202,7 +202,7 @@ def open_store(folder: Path, opened: ExitStack) -> LeagueStore:
 
 
 def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
-    """Who plays whom."""
+    """The league of a run: its learners, pools and schedule of matches."""
     versions = {
         name: version_of(name, learner.version, learner.base.trainable_parameters(name))
         for name, learner in learners.items()
@@ -257,7 +257,7 @@ def _lost(asking: Asking, agent: str) -> int:
 
 
 def _first_cost(agent: str, max_new_tokens: int, prompt_chars: int) -> float:
-    """Most that a reply may cost, as its limits tell: a token per character, and all that it may write."""
+    """Cost of a reply at most, by its limits: a token per character, and all tokens that it may write."""
     name = parse(agent)
     if not isinstance(name, EndpointName):
         return 0.0

@@ -32,11 +32,11 @@ class Gathered:
     """All that a checkpoint holds."""
 
     done: int
-    """Updates so far."""
+    """Updates that are finished."""
     tensors: Groups
     state: dict[str, Any]
     score: float | None
-    """Of the learners in this update's look, if there was one."""
+    """Mean score of the learners in this update's look, if it had one."""
 
     def copied(self, folder: Path | None = None) -> Gathered:
         """The same where later updates do not change it.

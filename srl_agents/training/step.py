@@ -20,7 +20,7 @@ from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import FaultError, MemoryLimitError, ModelError
 
 Metrics = dict[str, dict[str, float]]
-"""By learner."""
+"""Metrics by learner and name."""
 
 
 def take_steps(parts: Parts, batches: Mapping[str, Batch], learners: Metrics) -> dict[str, float]:
@@ -262,8 +262,8 @@ def _halve_rows(parts: Learning, names: Sequence[str], error: MemoryLimitError) 
     if rows == 1 or not halve or parts.recipe.memory.sharded:  # other processes wait in a layer
         raise error
     message = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
-    whose = names[0] if len(names) == 1 else ""
-    parts.survival.meet(Finding(fault="out_of_memory", message=message, learner=whose))
+    owner = names[0] if len(names) == 1 else ""
+    parts.survival.meet(Finding(fault="out_of_memory", message=message, learner=owner))
     for learner in learners:
         learner.micro_batch_rows = rows // 2
         learner.drop_gradients()

@@ -57,11 +57,11 @@ class Supervised:
         self._fault: SRLError | None = None
         self._closed = False
         self.starts = 0
-        """How often it was started."""
+        """Number of times that it was started."""
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while it runs."""
+        """Process id of the child, while it runs."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -75,7 +75,7 @@ class Supervised:
         self._heard_s = time.monotonic()
 
     def heard(self) -> None:
-        """It gave a sign of life."""
+        """Note a sign of life of the process."""
         self._heard_s, self._deaths = time.monotonic(), 0
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class Supervised:
             self._launch()
 
     def close(self) -> None:
-        """End it."""
+        """End the process, and do not start it again."""
         with self._lock:
             self._closed = True
             process, self._process = self._process, None

@@ -36,7 +36,7 @@ from srl_envs.errors import (
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL_TEXTS = ("No space left", "quota exceeded", "File too large")
-"""In errors of safetensors, which have no number."""
+"""Words in errors of safetensors, which have no number."""
 _UPDATE = "update"
 """The phase in which memory that runs out is the trainer's."""
 

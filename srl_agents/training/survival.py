@@ -52,7 +52,7 @@ class Survival:
         self.update = 0
         """The one that is being made; 0 before the first."""
         self._skips: Counter[str] = Counter()
-        """Updates in a row, by learner."""
+        """Skipped updates in a row, by learner."""
         self._met: set[tuple[str, str]] = set()
         """Faults and learners of the update before, which are said once while they last."""
         self._now: set[tuple[str, str]] = set()
@@ -111,7 +111,7 @@ class Survival:
         return {f"fault/{fault}": 1.0 for fault, _ in sorted(self._now)}
 
     def state(self) -> dict[str, Any]:
-        """JSON values."""
+        """Signs, counts of refusals and faults of this update, as JSON values."""
         return {
             "signs": self.signs.state(),
             "collapse": self.collapse.state(),
@@ -140,9 +140,9 @@ _DONE = {
 def in_words(finding: Finding) -> str:
     """One line: name, what was seen, likely cause, fix."""
     kind = FAULTS[finding.fault]
-    whose = f" of {finding.learner}" if finding.learner else ""
+    owner = f" of {finding.learner}" if finding.learner else ""
     return (
-        f"{finding.fault}{whose}: {finding.message.rstrip('.')}. Likely cause: {kind.cause}. To mend it: "
+        f"{finding.fault}{owner}: {finding.message.rstrip('.')}. Likely cause: {kind.cause}. To mend it: "
         f"{kind.fix}."
     )
 
@@ -157,7 +157,7 @@ class RolledBack:
 
     @classmethod
     def read(cls, folder: Path) -> RolledBack:
-        """Of the run in a folder."""
+        """Roll-backs of the run in a folder; none before the first."""
         path = folder / ROLLED_BACK
         return cls(**json.loads(path.read_text())) if path.is_file() else cls()
 

@@ -39,7 +39,7 @@ def keep_task_files(recipe: LeagueRecipe, folder: Path) -> None:
 
 
 def _task_files(recipe: LeagueRecipe) -> dict[str, str]:
-    """Of all games; a repository is taken to stay as it is."""
+    """Task files of all games; a repository is taken to stay as it is."""
     sources = {
         options["tasks"]: Path(str(options["tasks"]).partition(":")[2])
         for game in recipe.games

@@ -10,7 +10,7 @@ from srl_agents.records import plain_json
 from srl_agents.training.parts import Parts
 
 TRANSFER = "transfer.json"
-"""In a run's folder."""
+"""Name of the file in a run's folder."""
 
 
 def write_transfer(parts: Parts) -> Path | None:

@@ -143,7 +143,7 @@ class LeagueVersions:
         self._seat(version, shown)
 
     def _logprobs(self, learner: str, weights: str) -> tuple[float, ...]:
-        """Of the probe under weights on a learner's base, where its engine compares them."""
+        """Log-probabilities of the probe with weights on a learner's base, where its engine compares them."""
         site = site_of(self._bases, learner)
         if not site.settings.engine.is_compared:
             return ()

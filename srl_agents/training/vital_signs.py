@@ -14,7 +14,7 @@ _ENOUGH = 4
 _KEPT = 200
 """Numbers of each kind that are remembered."""
 _LEAST_DROP = 0.1
-"""Of reward, where it did not move before."""
+"""Smallest drop of reward that counts, where the reward did not move before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,11 +22,11 @@ class Finding:
     """Something that went wrong, not yet answered."""
 
     fault: str
-    """Its name in `FAULTS`."""
+    """Name of the fault in `FAULTS`."""
     message: str
     """What was seen, in one line."""
     learner: str = ""
-    """Whose; empty where it is the run's."""
+    """Learner that has the fault; empty where the run has it."""
     since: int | None = None
     """First update that it spoiled; None where it is the present one."""
 
@@ -36,12 +36,12 @@ class _Past:
     """What one learner's updates were like."""
 
     losses: list[float] = field(default_factory=list)
-    """Absolute."""
+    """Absolute losses of the last updates."""
     norms: list[float] = field(default_factory=list)
-    """Of gradients."""
+    """Norms of the gradients of the last updates."""
     rewards: list[float] = field(default_factory=list)
     low_entropy: int = 0
-    """Updates in a row."""
+    """Updates in a row with low entropy."""
     first_weights: float = 0.0
     """Norm of the weights; 0 before it is known."""
     fell_from: float | None = None
@@ -163,7 +163,7 @@ class VitalSigns:
         return Finding(fault="reward_collapsed", message=message, learner=name, since=past.fell_in)
 
     def state(self) -> dict[str, Any]:
-        """JSON values."""
+        """Past numbers of all learners, as JSON values."""
         return {name: asdict(past) for name, past in self._past.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from srl_agents.recipes.fault_kinds import STOPPED
 STACKS = "hang.txt"
 """File in a run's folder: where every thread was."""
 _LAST_WORDS_S = 60.0
-"""For what has to be written before the process ends; the disk may be what hangs."""
+"""Limit for what has to be written before the process ends; the disk may be what hangs."""
 
 
 @contextmanager

@@ -159,7 +159,7 @@ def receive(link: socket.socket, *, files: int = 0) -> tuple[dict[str, Any], lis
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:
-    """So many bytes."""
+    """Receive exactly so many bytes."""
     found = b""
     while len(found) < size:
         part = link.recv(size - len(found))

@@ -29,11 +29,11 @@ from srl_agents.transports.updates import DTYPES, Published, described, kept_of,
 from srl_envs.errors import ModelError
 
 ADDRESS = "collective.json"
-"""In the folder: where the publisher is."""
+"""File in the folder with the publisher's address."""
 _BUCKET = 2**26
 """Bytes in one message, about."""
 _library: Any = distributed
-"""Its stores have no types."""
+"""The collective library, whose stores have no types."""
 Backend = Literal["gloo", "nccl"]
 
 
@@ -138,7 +138,7 @@ class CollectiveTransport:
                 _bytes(found[name]).copy_(part)
 
     def _transfer(self, tensors: Tensors, store: Any, number: int) -> None:
-        """The publisher's half."""
+        """Send the tensors: the publisher's half of a transfer."""
         group = self._group(store, number, rank=0)
         for names in _buckets(tensors):
             flat = torch.cat([_bytes(tensors[key].contiguous()) for key in names])
@@ -257,7 +257,7 @@ def _where(address: str) -> tuple[str, int]:
 
 
 def _store(host: str, port: int, patience_s: float) -> Any:
-    """A reader's connection."""
+    """Connect to the publisher's store, as a reader."""
     patience = timedelta(seconds=patience_s)
     return _library.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=patience)
 

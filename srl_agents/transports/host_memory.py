@@ -45,7 +45,7 @@ class HostMemoryTransport:
         key = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]
         self.folder = memory / f"srl-{os.getuid()}-{key}"
         self._mark: Path | None = None
-        """Of this publisher, in the folder."""
+        """File of this publisher, in the folder."""
 
     def publish(
         self,

@@ -52,7 +52,7 @@ from srl_agents.transports.updates import (
 from srl_envs.errors import ModelError
 
 SOCKET = "socket"
-"""In the folder: where the publisher answers."""
+"""Name in the folder of the socket on which the publisher answers."""
 _TYPES = {spelled: dtype for dtype, spelled in DTYPES.items()}
 _ALIGNED = 64
 """Bytes; every tensor begins at a multiple of them."""

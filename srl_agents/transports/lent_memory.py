@@ -19,7 +19,7 @@ from srl_agents.transports.protocol import Tensors
 from srl_envs.errors import ConfigError, ModelError
 
 _storages: Any = torch.UntypedStorage
-"""What torch shares of them has no types."""
+"""torch's storages, whose functions for sharing have no types."""
 _MEMORY_HANDLE, _EVENT_HANDLE = 64, 64
 """Bytes of CUDA's own handles. Source: CUDA_IPC_HANDLE_SIZE of the CUDA runtime."""
 _PLAIN = b"c"
@@ -33,22 +33,22 @@ class Offer:
     """What another process needs to open lent memory, as it travels: fixed fields of fixed types."""
 
     memory: str
-    """`LentMemory.kind`."""
+    """Kind of memory: `LentMemory.kind`."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     device: str = ""
     """UUID of the GPU, which processes may number differently."""
     start: int = 0
     """Byte of the allocation at which the memory begins."""
     handle: bytes = b""
-    """Of the allocation."""
+    """Handle of the allocation."""
     event: bytes = b""
     """Handle of the event after which the memory is written."""
     waits: bool = False
     """Whether there is such an event."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it: bytes are hex digits."""
+        """The offer as JSON values: bytes become hex digits."""
         return {
             key: value.hex() if isinstance(value, bytes) else value
             for key, value in asdict(self).items()
@@ -88,7 +88,7 @@ class LentMemory(Protocol):
     """One kind of memory."""
 
     kind: str
-    """In offers."""
+    """Name of this kind of memory in offers."""
 
     def take(self, size: int, tensors: Tensors) -> torch.Tensor:
         """Fresh uint8 memory of so many bytes, where these tensors should be copied to."""
@@ -113,7 +113,7 @@ class LentMemory(Protocol):
         """
 
     def wait(self, flat: torch.Tensor) -> None:
-        """Until the device has finished its work on this memory."""
+        """Wait until the device has finished its work on this memory."""
 
 
 class HostPages:
@@ -220,7 +220,7 @@ class CudaMemory:
 
 
 def uuids() -> list[str]:
-    """Of the GPUs that this process sees, by its own numbers."""
+    """UUIDs of the GPUs that this process sees, by its own numbers."""
     return [
         str(torch.cuda.get_device_properties(number).uuid)
         for number in range(torch.cuda.device_count())
@@ -253,7 +253,7 @@ class Cards:
 
     @classmethod
     def here(cls) -> Cards:
-        """Those that are there."""
+        """The GPUs of this process, as torch reports them."""
         if not torch.cuda.is_available():
             return cls(found=False)
         return cls(

@@ -15,7 +15,7 @@ from pathlib import Path
 from srl_agents.own_folders import is_mine, may_live, owner
 
 MEMORY = Path("/dev/shm")
-"""Where Linux keeps POSIX shared memory."""
+"""Folder in which Linux keeps POSIX shared memory."""
 _ROOM = 2**30
 """Bytes that are free there before it is taken unasked; containers begin with 64 MiB."""
 _OWNER = ".owner-"

@@ -247,4 +247,4 @@ TRANSPORTS: Kinds[type[TransportSettings]] = Kinds(
     fault=settings_of(TransportSettings, "kind"),
 )
 TRANSPORT: Section[TransportSettings] = Section(kinds=TRANSPORTS, key="kind", default="shared")
-"""How a recipe's ``transport`` section is read."""
+"""Reads a recipe's ``transport`` section."""

@@ -34,7 +34,7 @@ class Published(Generic[T]):
 
     update: WeightUpdate
     kept: T
-    """Where its tensors are."""
+    """Tensors of the version, or the memory that holds them."""
 
 
 def kept_of(found: Published[T] | None, update: WeightUpdate) -> T:
