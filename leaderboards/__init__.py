@@ -1,1 +1,1 @@
-"""What we claim: static leaderboards, built from league stores."""
+"""Static leaderboards, built from league stores and boards of verified bundles."""

@@ -1,4 +1,4 @@
-"""What is written down of an agent: which keys its contents have, and what they say of it."""
+"""Contents of an agent's record: the keys, and functions that read them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
     """The prompt that a model's ``spec`` declares.
 
     Raises:
-        ConfigError: what is there is no prompt, or one that shows nothing.
+        ConfigError: the content is not a prompt, or the prompt shows nothing.
     """
     if SHOWN not in spec:
         return NO_PROMPT
@@ -48,7 +48,7 @@ def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
         json.dumps(shown(prompt), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raise ConfigError(
-            f"{SHOWN}: it holds half of a surrogate pair, which is no text."
+            f"{SHOWN}: it holds half of a surrogate pair, which is not text."
         ) from None
     return prompt
 
@@ -72,7 +72,7 @@ def is_model(version: AgentVersion) -> bool:
 
 
 def is_served(version: AgentVersion) -> bool:
-    """Whether an agent answered through an endpoint, so that nobody can audit its replies."""
+    """Whether an agent answered through an endpoint, so that its replies cannot be audited."""
     return ENDPOINT in version.spec
 
 
@@ -86,5 +86,5 @@ def committed(versions: Sequence[AgentVersion]) -> list[Committed]:
 
 
 def version_data(version: AgentVersion) -> Contents:
-    """As a manifest holds it."""
+    """Version of an agent as JSON for a manifest."""
     return {"agent_id": version.agent_id, "spec": version.spec}

@@ -1,4 +1,4 @@
-"""Who enters a board: names as people write them, versions with hashes, policies that play."""
+"""Entrants of a board: names as users write them, versions with hashes, policies that play."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:  # torch comes with it
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """An agent that wants a place."""
+    """An agent that enters a board."""
 
     name: str
-    """Its id on the board."""
+    """Agent id on the board."""
     candidate: Candidate
-    """Who it is."""
+    """Parsed name of the agent."""
 
     @property
     def source(self) -> str:
-        """As people write it."""
+        """Name as the user wrote it."""
         return str(self.candidate.name)
 
     @property
@@ -57,7 +57,7 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model, for whoever scores its replies again."""
+    """A loaded model, for scoring its replies again."""
 
     engine: TransformersEngine
     version: str | None
@@ -68,7 +68,7 @@ class LoadedModel:
 
 @dataclass(slots=True)
 class Built:
-    """Agents that can play."""
+    """Agents that are loaded and can play."""
 
     policies: dict[str, Policy]
     versions: list[AgentVersion] = field(default_factory=list)
@@ -123,7 +123,7 @@ def _enter(
     if entrant.name in protocol.references:
         raise ConfigError(
             f"{entrant.name} is a reference of {protocol.name} and plays in every run: leave it out, or "
-            "run without --agent for the references alone."
+            "run without --agent for only the references."
         )
     if not entrant.is_bot and (wrong := name_fault(entrant.name, maker=maker, when=when)):
         raise ConfigError(f"agent name {entrant.name!r}: {wrong}.")
@@ -195,7 +195,7 @@ def _loaded(seated: Seated) -> LoadedModel | None:
 
 
 def _spec(candidate: Candidate, seated: Seated) -> Contents:
-    """What a board writes down of an agent."""
+    """Contents that a board records of an agent."""
     model, prompt = _loaded(seated), candidate.prompt
     if model is None:
         return seated.contents

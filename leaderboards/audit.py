@@ -2,7 +2,7 @@
 
 A reply's tokens were drawn by inverting the distribution at random numbers that belong to the match,
 the seat and the turn. So one forward pass over prompt and reply shows both whether the log-probabilities
-are those of the declared weights and whether each token is the one that its number selects: nobody can
+are those of the declared weights and whether each token is the one that its number selects. A player cannot
 choose among several replies.
 """
 
@@ -90,7 +90,7 @@ class Auditor:
             self._models[agent.agent_id] = built.models[agent.agent_id]
         self._waiting: list[_Turn] = []
         self.turns = self.tokens = 0
-        """Scored so far."""
+        """Replies and tokens scored so far."""
 
     def add(
         self, place: int, record: MatchRecord, observations: Mapping[int, Sequence[str]]
@@ -122,7 +122,7 @@ class Auditor:
         return self.finish()
 
     def finish(self) -> tuple[int, str] | None:
-        """Check what waits; returns as `add`."""
+        """Check the waiting replies; returns faults as `add` does."""
         turns, self._waiting = self._waiting, []
         faults: dict[TurnPlace, str] = {}
         for agent, model in self._models.items():
@@ -147,7 +147,7 @@ def _given(agent: str, text: str) -> ModelName:
     """The model that the command names for an agent.
 
     Raises:
-        ConfigError: it is somebody else than a model.
+        ConfigError: it does not name a model.
     """
     name = parse(text)
     if not isinstance(name, ModelName):
@@ -160,7 +160,7 @@ def _from_bundle(bundle: Bundle, agent: AgentVersion) -> Built:
 
     Raises:
         BundleError: the bundle's adapter is none, or not of the declared shape.
-        ConfigError: only whoever made the bundle knows where the weights are.
+        ConfigError: the bundle does not say where its weights are; only its maker can.
         ModelError: the base cannot be fetched.
     """
     name, base = agent.agent_id, base_source(agent.spec)
@@ -237,12 +237,12 @@ def _form(base: BaseModel, fault: str, turn: _Turn) -> str:
 
 
 def _judge(turn: _Turn, scores: TokenScores) -> str:
-    for place, (told, true, miss) in enumerate(
+    for place, (claimed, true, miss) in enumerate(
         zip(turn.logprobs, scores.logprobs, scores.misses, strict=True)
     ):
-        if not abs(told - true) <= LOGPROB_TOLERANCE:
+        if not abs(claimed - true) <= LOGPROB_TOLERANCE:
             return (
-                f"token {place} is claimed with log-probability {told:.4f}; the declared weights give "
+                f"token {place} is claimed with log-probability {claimed:.4f}; the declared weights give "
                 f"{true:.4f}"
             )
         if not miss <= CDF_TOLERANCE:

@@ -1,4 +1,4 @@
-"""A map on disk whose whole content one hash names: a look-up reads five small nodes and trusts none of them.
+"""A map on disk, authenticated by one hash: a look-up reads five small nodes and checks each of them.
 
 A hash tree of fixed depth over the SHA-256 of the keys, in SQLite. The file is derived data: a damaged or
 edited one is detected by the caller's hash, and built again. Source of the idea: R. Merkle, "A Digital

@@ -1,4 +1,4 @@
-"""What base models are called on a board: by the hash of their weights, never by what an entrant writes."""
+"""Names of base models on a board: from the hash of their weights, never from an entrant's text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOWN = {
 }
 """Hash of the weights -> name in the catalog. A board adds its own in ``bases.json``."""
 HINT = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*)?", re.ASCII)
-"""A name of the catalog, a hub id, or the last part of a folder: never a way through somebody's disk."""
+"""A name of the catalog, a hub id, or the last part of a folder: never a full path of a disk."""
 _DIGITS = 12
 
 
@@ -36,21 +36,21 @@ def base_label(spec: Mapping[str, Any], more: Mapping[str, str] | None = None) -
         spec: of the agent, whose own word for its base is not looked at.
         more: hash -> name, the board's own.
     """
-    told = spec.get("base_sha256")
-    if not isinstance(told, str):
+    sha256 = spec.get("base_sha256")
+    if not isinstance(sha256, str):
         return None
-    return {**(more or {}), **KNOWN}.get(told, f"unknown base {told[:_DIGITS]}")
+    return {**(more or {}), **KNOWN}.get(sha256, f"unknown base {sha256[:_DIGITS]}")
 
 
 def base_hint(name: str) -> str:
-    """What a bundle says of where a base comes from; of a folder only its last part."""
+    """The source of a base in a bundle; of a folder only its last part."""
     if name.count("/") == 1 and HINT.fullmatch(name):
         return name
     return re.sub(r"^\W|[^\w.\-]", "_", default_name(name), flags=re.ASCII) or "_"
 
 
 def base_source(spec: Mapping[str, Any]) -> str | None:
-    """Where to load an agent's base from; None if only its owner knows."""
+    """Where to load an agent's base from; None for weights that only their owner has."""
     known = KNOWN.get(spec["base_sha256"])
     hint = str(spec["base"])
     return known or (hint if "/" in hint or hint in MODELS else None)

@@ -58,7 +58,7 @@ class SetAside:
     """A part of a board that does not count."""
 
     bundle: str
-    """Its place below the board."""
+    """Path of the bundle below the board."""
     reason: str
 
 
@@ -72,10 +72,10 @@ class BoardGroup:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What a folder holds."""
+    """Content of a board's folder."""
 
     groups: tuple[BoardGroup, ...]
-    """Sorted by protocol."""
+    """Entries by protocol, sorted."""
     set_aside: tuple[SetAside, ...]
     bases: dict[str, str]
     """Hash of a base model's weights -> what this board calls it."""
@@ -91,7 +91,7 @@ class Merged:
 
     store: LeagueStore
     entries: tuple[Entry, ...]
-    """Those that count."""
+    """Entries that count."""
     levels: dict[str, Counter[str]]
     """Agent -> level -> matches that are verified so far; a match has the highest of its bundles. For
     references the matches among themselves: an entrant's level is not theirs."""
@@ -104,7 +104,7 @@ class _Shared:
 
     matches: dict[str, tuple[MatchSpec, MatchResult]] = field(default_factory=dict)
     records: dict[str, str] = field(default_factory=dict)
-    """Match -> hash of what happened in it."""
+    """Match -> hash of its result and transcript."""
     levels: dict[str, Level] = field(default_factory=dict)
 
 
@@ -199,8 +199,8 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[Merged]:
 def agents_of(entries: Sequence[Entry]) -> list[AgentVersion]:
     """Everybody in these bundles, once, with the parents that the board sees.
 
-    An adapter's parent is in its own bundle, or else in one whose weights were audited: what somebody
-    only declares is nobody else's parent.
+    An adapter's parent is in its own bundle, or else in one whose weights were audited. A declared but
+    unaudited adapter cannot be the parent of another owner's.
     """
     found: dict[str, AgentVersion] = {}
     audited = [
@@ -245,7 +245,9 @@ def _candidates(board: Path, set_aside: list[SetAside]) -> Iterator[Path]:
                 if BUNDLE_NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                     yield Path(entry.path)
                 else:
-                    reason = "it is no bundle: that is a folder named by 16 hexadecimal digits"
+                    reason = (
+                        "it is not a bundle: a bundle is a folder named by 16 hexadecimal digits"
+                    )
                     set_aside.append(SetAside(_below(board, Path(entry.path)), reason))
         elif protocol.is_symlink():
             reason = "it is a symbolic link"
@@ -346,7 +348,7 @@ def _changes(board: Path, set_aside: list[SetAside]) -> list[dict[str, Any]]:
         except BundleError as error:
             set_aside.append(SetAside(CHANGELOG, str(error)))
         except (ValueError, RecursionError):
-            set_aside.append(SetAside(CHANGELOG, f"line {number} is no JSON."))
+            set_aside.append(SetAside(CHANGELOG, f"line {number} is not JSON."))
     return changes
 
 

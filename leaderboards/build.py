@@ -1,4 +1,4 @@
-"""From a league store or a published board to a site: `board_data` computes, `write_site` writes.
+"""Build a site from a league store or a published board: `board_data` computes, `write_site` writes.
 
 Only played evaluation matches count. Training matches, gate matches and void ones never move a
 published number: training opponents are chosen adaptively, and a gate's winner was selected on
@@ -49,7 +49,7 @@ from srl_envs.errors import StoreError, UnknownEnvironmentError
 __all__ = ["board_data", "board_site", "boards_of_store", "site_data", "store_site", "write_site"]
 
 SCHEMA = 4
-"""Of ``data.json``."""
+"""Version of the format of ``data.json``."""
 
 
 def board_data(
@@ -79,7 +79,7 @@ def store_site(
 
     Args:
         store: as in `board_data`, as are ``command`` and ``schedule``.
-        transcripts: what a `TranscriptLog` wrote; without that file there are no replays.
+        transcripts: what a `TranscriptLog` wrote; without that file the page has no replays.
         per_board: most episodes of one board.
     """
     data = board_data(store, command, schedule)
@@ -103,7 +103,7 @@ def board_site(
     *,
     command: str = "",
     per_board: int = PER_BOARD,
-    told: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The data of a published board's site, and its episodes for `write_site`.
 
@@ -111,7 +111,7 @@ def board_site(
         board: folder with verified bundles, see `leaderboards.board`.
         command: the command line that builds the site again.
         per_board: most episodes of one environment.
-        told: called with a task's name, what is done of it, and how much it is.
+        progress: called with a task's name, its finished part and its whole.
 
     Raises:
         StoreError: no bundle of the board counts.
@@ -137,8 +137,8 @@ def board_site(
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
             parts.append(viewer_episodes(data["slug"], chosen, transcripts, served))
         boards += shown
-        if told is not None:
-            told("environments", done, len(found.groups))
+        if progress is not None:
+            progress("environments", done, len(found.groups))
         roots += [entry.bundle.root for entry in merged.entries]
         set_aside += merged.set_aside
     if not boards:
@@ -195,7 +195,7 @@ def site_data(
         content_sha256: of all that the numbers are made of.
         changes: lines of a board's changelog, newest first.
         set_aside: bundles that do not count: ``bundle`` and ``reason`` of each.
-        fingerprint: of the key that signs for the board; empty where nobody does.
+        fingerprint: of the key that signs for the board; empty for an unsigned board.
     """
     return {
         "schema": SCHEMA,
@@ -222,7 +222,7 @@ def boards_of_store(
     Args:
         store: the matches.
         schedule: as in `board_data`.
-        levels: agent -> level -> matches that were verified so far, where somebody did.
+        levels: agent -> level -> matches that were verified so far, if any.
         bases: what a board calls base models, by the hash of their weights.
         entries: agent -> how it came in, where it came in as a bundle.
         references: of the board's protocol; see `Scope.references`.
@@ -321,7 +321,7 @@ def _curves(
     scope: Scope,
     table: RatingTable | None,
 ) -> list[dict[str, Any]]:
-    """Over all evaluation matches: a table of one schedule knows few versions."""
+    """Over all evaluation matches: a table of one schedule holds few versions."""
     if table is None or not starts(agents, table.agents):
         return []
     if scope.schedule:

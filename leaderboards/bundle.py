@@ -1,4 +1,4 @@
-"""A submission as a folder named by the hash of all that it holds: write it, read it.
+"""Bundles: write and read a submission as a folder named by the hash of its content.
 
 Layout and meaning of every field: docs/design/leaderboards.md. Reading trusts nothing: what is damaged
 raises `BundleError`, which names the first bad record. Whether it is *true* is `leaderboards.verify`'s
@@ -64,9 +64,9 @@ from srl_envs.errors import ConfigError, StoreError, TranscriptError
 from srl_envs.settings import build
 
 _LINES: tuple[Kind, ...] = (MATCH_LINE, TRANSCRIPT_LINE, TOKENS_LINE)
-"""Of what one record consists."""
+"""Kinds of the lines of one record."""
 _PURPOSE = "bundle/1"
-"""Of an owner's signature."""
+"""Purpose that an owner's signature covers."""
 _MOST_ENTRIES = 1_000_000
 """Files below a folder that is searched for bundles."""
 
@@ -83,11 +83,11 @@ class Bundle:
     specs: list[MatchSpec] = field(repr=False)
     """The whole schedule, in the order of the records."""
     ticket: Ticket | None = None
-    """The registration that the entrants played with; None if they played public seeds alone."""
+    """The registration that the entrants played with; None if they played only public seeds."""
 
     @property
     def root(self) -> str:
-        """Hash of all that the bundle holds."""
+        """Hash of the bundle's content."""
         return str(self.manifest["root"])
 
     @property
@@ -102,7 +102,7 @@ class Bundle:
 
     @property
     def entrants(self) -> tuple[AgentVersion, ...]:
-        """Agents that are no references."""
+        """Agents that are not references."""
         return tuple(a for a in self.agents if a.agent_id not in self.protocol.references)
 
     @cached_property
@@ -122,8 +122,8 @@ class Bundle:
     @cached_property
     def prices(self) -> dict[str, Price]:
         """Of agents behind endpoints, as declared; one that is not here has an unknown price."""
-        told = self.manifest["claim"].get("prices", {})
-        return {name: build(Price, price, "prices") for name, price in told.items()}
+        prices = self.manifest["claim"].get("prices", {})
+        return {name: build(Price, price, "prices") for name, price in prices.items()}
 
     @cached_property
     def ratings(self) -> dict[str, Any]:
@@ -154,15 +154,15 @@ class Bundle:
             (match, _), *others = found
             for kind, name, (line, _) in zip(_LINES, sources, found, strict=False):
                 checked(kind, line, f"{place}: {name}")
-            told = match.pop("chain")
+            recorded = match.pop("chain")
             texts = [line_text(match), *(text for _, text in others)]
             link = next_link(link, *texts, *([] if self._models else [b"{}"]))
             if (match["seed"], match["seats"]) != (spec.seed, list(spec.seats)):
                 raise BundleError(f"{place} is not in its place: {self._instead(match, number)}.")
-            if told != link[:HEAD_DIGITS]:
+            if recorded != link[:HEAD_DIGITS]:
                 raise BundleError(
                     f"{place} was altered: the chain of hashes goes on with {link[:HEAD_DIGITS]}, "
-                    f"the record says {shown(told)}."
+                    f"the record has {shown(recorded)}."
                 )
             record = self._record(place, spec, match, *(line for line, _ in others))
             yield replace(record, happened=next_link("", line_text(match["result"]), texts[1]))
@@ -218,18 +218,18 @@ class Bundle:
 
 
 def name_of(number: int, spec: MatchSpec) -> str:
-    """How messages call a record."""
+    """Name of a record in messages."""
     return f"record {number} (match {spec.match_id[:12]}, {' - '.join(spec.seats)})"
 
 
 def first_link(claim: Mapping[str, Any]) -> str:
-    """The chain before the first record."""
+    """First link of the hash chain, before the first record."""
     derived = ("records", "ratings_sha256")
     return digest({key: value for key, value in claim.items() if key not in derived})
 
 
 def open_bundle(folder: Path) -> Bundle:
-    """Read the manifest and build the schedule; says nothing about the records yet.
+    """Read the manifest and build the schedule; does not read the records yet.
 
     Raises:
         BundleError: the manifest is missing, damaged or edited, is of an unknown protocol, or names
@@ -312,10 +312,10 @@ def _check_submitter(claim: Mapping[str, Any], ticket: Ticket | None) -> None:
 
 
 def _check_owner(manifest: Mapping[str, Any], ticket: Ticket | None) -> None:
-    """Whoever registered the agents made the bundle: tickets are public, so anybody can copy one.
+    """Check that the owner of the ticket made the bundle: tickets are public and can be copied.
 
     Raises:
-        BundleError: somebody else made it, or nobody registered and somebody signed.
+        BundleError: another key signed it, or it is signed without a registration.
     """
     if ticket is None:
         if SIGNATURE in manifest:
@@ -326,8 +326,8 @@ def _check_owner(manifest: Mapping[str, Any], ticket: Ticket | None) -> None:
     owner = ticket.request.owner
     if not is_signed(owner, _PURPOSE, {k: v for k, v in manifest.items() if k != "root"}):
         raise BundleError(
-            f"{MANIFEST}: it is not signed by the owner of its ticket, {fingerprint(owner)}: somebody "
-            "else made or changed it."
+            f"{MANIFEST}: it is not signed by the owner of its ticket, {fingerprint(owner)}: another "
+            "person made or changed it."
         )
 
 
@@ -342,7 +342,7 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     Raises:
         ConfigError: the run has a ticket of another owner than the one whose key is here.
         KeyFileError: the owner's key cannot be read.
-        StoreError: there is no run, or it is not finished.
+        StoreError: the run is missing or not finished.
     """
     header = read_header(run)
     protocol = load_protocol(header["protocol"]["name"])
@@ -429,7 +429,7 @@ def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[
 
 
 def _owner(header: Mapping[str, Any], run: Path) -> SigningKey | None:
-    """Who signs the bundle of a run; nobody where there is no ticket.
+    """Key that signs the bundle of a run; None without a ticket.
 
     Raises:
         ConfigError: the key here is not the one that registered the agents.
@@ -468,14 +468,14 @@ def _claim(
 
 
 def _protocol(claim: Mapping[str, Any]) -> Protocol:
-    told = claim["protocol"]
+    named = claim["protocol"]
     try:
-        protocol = load_protocol(told["name"])
+        protocol = load_protocol(named["name"])
     except ConfigError as error:
         raise BundleError(f"{MANIFEST}: claim.protocol: {error}") from None
-    if (told["version"], told["sha256"]) != (protocol.version, protocol.sha256):
+    if (named["version"], named["sha256"]) != (protocol.version, protocol.sha256):
         raise BundleError(
-            f"{MANIFEST}: protocol {told['name']}/{told['version']} with hash {told['sha256'][:12]}; "
+            f"{MANIFEST}: protocol {named['name']}/{named['version']} with hash {named['sha256'][:12]}; "
             f"here it is {protocol.name}/{protocol.version} with {protocol.sha256[:12]}."
         )
     return protocol

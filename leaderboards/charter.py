@@ -1,6 +1,6 @@
-"""Who signs for a board: its key, the keys before it, and the makers of models whose keys it lists.
+"""A board's charter: its key, the keys before it, and the makers of models whose keys it lists.
 
-``board.json`` is signed with the key that it names. Whoever can replace both can make another board, so
+``board.json`` is signed with the key that it names. A person who can replace both can make another board, so
 readers compare fingerprints; only the key's holder can edit this one. Reasons: docs/design/trust.md.
 """
 
@@ -42,14 +42,14 @@ class FormerKey:
     tickets: int
     """How many registrations the log had then: later ones under this key are forged."""
     link: str
-    """`Ticket.link` of the last of them."""
+    """`Ticket.link` of the last ticket under this key."""
     until: str
-    """UTC."""
+    """Time, UTC, at which the key was replaced."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Maker:
-    """A maker of models, and a key that the operator knows to be theirs."""
+    """A maker of models, and a key that the operator has confirmed as theirs."""
 
     name: str
     """As in the list of reserved names: ``openai``."""
@@ -58,7 +58,7 @@ class Maker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charter:
-    """``board.json``."""
+    """Content of ``board.json``."""
 
     schema: int = 1
     public_key: str
@@ -72,7 +72,7 @@ class Charter:
 
     @property
     def fingerprint(self) -> str:
-        """What readers compare."""
+        """Fingerprint of the key, which readers compare."""
         return fingerprint(self.public_key)
 
     def has_maker(self, name: str, public_key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a bundle claims: rows of ratings as a pure function of its protocol and matches."""
+"""A bundle's claim: rows of ratings as a pure function of its protocol and matches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ratings(protocol: Protocol, matches: Matches) -> dict[str, Any]:
     An agent's row counts its own matches with references, and no other entrant's.
 
     Args:
-        protocol: says how rows are computed.
+        protocol: determines how rows are computed.
         matches: all of the schedule, none void.
     """
     rules: dict[str, Callable[[Protocol, Matches], dict[str, Any]]] = {
@@ -119,15 +119,15 @@ def _by_cross_play(protocol: Protocol, matches: Matches) -> dict[str, Any]:
                 partners[min(others)].append(value)
                 if others == {HELD_OUT}:
                     unseen.add(value, spec.cluster)
-        met, alone = shared.interval(), own.interval()
+        met, self_play = shared.interval(), own.interval()
         kept = unseen.interval() if unseen.values else None
         rows.append(
             {
                 "agent": agent,
                 **_interval("cross_play", met),
                 **_interval("held_out", kept),
-                **_interval("self_play", alone),
-                "gap": _number(alone.estimate - met.estimate),
+                **_interval("self_play", self_play),
+                "gap": _number(self_play.estimate - met.estimate),
                 "worst_partner": min(partners, key=lambda p: (round(_mean(partners[p]), 9), p)),
                 "matches": len(shared.values) + len(own.values),
             }
@@ -218,7 +218,7 @@ def _interval(name: str, found: Interval | None) -> Row:
 
 
 def _number(value: float) -> float | None:
-    """A number, rounded; None for one that is not finite or so large that it says nothing."""
+    """A number, rounded; None for one that is not finite or too large to be meaningful."""
     return _rounded(value) if abs(value) < MOST_NUMBER else None
 
 

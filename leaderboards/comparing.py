@@ -1,4 +1,4 @@
-"""Hold what was played again against a board: the same matches must have come to the same."""
+"""Compare matches that were played again with a board: the results must be the same."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from leaderboards.record import MatchRecord
 from leaderboards.replaying import transcript_difference
 from srl_agents.league.agents import AgentVersion
 
-Told = Callable[[str, int, int], None]
-"""(what is being done, how much of it, of how much)."""
+Progress = Callable[[str, int, int], None]
+"""(task, parts done, parts in all)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class Comparison:
     """One bundle beside the board's bundles of its protocol."""
 
     bundle: str
-    """Folder."""
+    """Folder of the bundle."""
     shared: int
     """Matches that the board has, too."""
     matches: int
-    """Of the bundle."""
+    """Matches of the bundle."""
     difference: str
     """The first thing that is not the same; empty where nothing is."""
 
@@ -37,7 +37,7 @@ class Comparison:
         return not self.difference and self.shared == self.matches
 
 
-def compare(bundle: Bundle, board: Path, told: Told | None = None) -> Comparison:
+def compare(bundle: Bundle, board: Path, progress: Progress | None = None) -> Comparison:
     """Compare a bundle with all that the board has of its protocol, match by match.
 
     Log-probabilities are left out: another machine rounds them differently, and L3 judges them.
@@ -45,7 +45,7 @@ def compare(bundle: Bundle, board: Path, told: Told | None = None) -> Comparison
     Args:
         bundle: as read by `open_bundle`; its records are checked on the way.
         board: folder with verified bundles.
-        told: called as the work goes on.
+        progress: called as the work goes on.
 
     Raises:
         BundleError: the bundle is damaged.
@@ -68,6 +68,6 @@ def compare(bundle: Bundle, board: Path, told: Told | None = None) -> Comparison
             shared += 1
             wrong = transcript_difference(published.transcript, record.transcript)
             difference = difference or (wrong and f"{name_of(number, record.spec)}: {wrong}")
-        if told is not None:
-            told(bundle.protocol.name, number + 1, len(bundle.specs))
+        if progress is not None:
+            progress(bundle.protocol.name, number + 1, len(bundle.specs))
     return Comparison(str(bundle.folder), shared, len(bundle.specs), difference)

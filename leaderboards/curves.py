@@ -1,4 +1,4 @@
-"""How versions of one lineage moved: ratings by training step, and each against its own start."""
+"""Learning curves of a lineage: ratings by training step, and each version against its own start."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def curves(agents: dict[str, AgentVersion], table: RatingTable) -> list[dict[str
 def versus_start(
     pairs: Pairs, order: Sequence[str], agents: dict[str, AgentVersion]
 ) -> list[dict[str, Any]]:
-    """Points per game of trained versions against their own start, from their own games alone."""
+    """Points per game of trained versions against their own start, from only their own games."""
     first = starts(agents, order)
     rows = []
     for name in [name for name in order if name in first][:VERSIONS_COMPARED]:

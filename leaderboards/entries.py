@@ -1,4 +1,4 @@
-"""Where the rows of a board come from: who submitted an agent, how it was played, how it was checked.
+"""Origin of a board's rows: submitter, conditions of play and level of checks of each agent.
 
 All of it is for reading and moves no number. Texts are the submitter's words: the page shows them as
 text and never as markup.
@@ -27,11 +27,11 @@ def described_entries(
 ) -> dict[str, dict[str, Any]]:
     """Agent id -> how it came in: of the first bundle that entered it.
 
-    References play in everybody's bundles, so only a bundle of references alone speaks for them.
+    References play in everybody's bundles, so only a bundle without entrants counts as their origin.
 
     Args:
         entries: the bundles of one protocol.
-        registered: what the board's log says of tries, from `publishing.attempts`.
+        registered: attempts in the board's log, from `publishing.attempts`.
         used: (root of a bundle, agent) -> what its endpoint reported in all, from `usage_of`.
 
     Returns:
@@ -42,13 +42,15 @@ def described_entries(
     for entry in sorted(entries, key=lambda each: str(each.verified["published"])):
         bundle = entry.bundle
         for agent in bundle.entrants or bundle.agents:
-            told = _described(entry, agent)
-            if told["endpoint"] is not None:
-                told["endpoint"]["usage"] = (used or {}).get((entry.bundle.root, agent.agent_id))
+            described = _described(entry, agent)
+            if described["endpoint"] is not None:
+                described["endpoint"]["usage"] = (used or {}).get(
+                    (entry.bundle.root, agent.agent_id)
+                )
             if bundle.entrants:
-                told["attempts"] = _attempts(bundle, agent, registered)
-            known = found.setdefault(agent.agent_id, told)
-            known["signed"] &= told["signed"]
+                described["attempts"] = _attempts(bundle, agent, registered)
+            known = found.setdefault(agent.agent_id, described)
+            known["signed"] &= described["signed"]
     return found
 
 
@@ -103,7 +105,7 @@ def usage_of(entries: Iterable[Entry]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _endpoint(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Who answered for the agent, where that was a server; nobody can prove its weights."""
+    """Endpoint that answered for the agent, if any; its weights cannot be proved."""
     served = spec.get(ENDPOINT)
     if served is None:
         return None
@@ -117,11 +119,11 @@ def _endpoint(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _thinking(told: Mapping[str, Any] | None) -> str:
+def _thinking(thinking: Mapping[str, Any] | None) -> str:
     """What was asked for beside prompt and sampling; empty where that is nothing."""
-    if told is None:
+    if thinking is None:
         return ""
-    return f"{told['max_thought_tokens']} tokens for thoughts, fields {told['extra']}"
+    return f"{thinking['max_thought_tokens']} tokens for thoughts, fields {thinking['extra']}"
 
 
 def _host(url: str) -> str:

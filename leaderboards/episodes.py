@@ -1,7 +1,7 @@
-"""Episodes for the site's replay viewer: which ones, and what every seat saw in them.
+"""Episodes for the site's replay viewer: their selection, and every seat's observations.
 
-An episode is played again from its replies, so what the viewer shows is what the environment does, not
-what a file says; where the two differ the page says so.
+An episode is played again from its replies, so the viewer shows what the environment does, not what a file
+claims; where the two differ the page reports it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a value of JSON may be, said once: small kinds that check a value and name the place that is wrong.
+"""Kinds of JSON values: each checks a value and names the place of a fault.
 
 A kind is data, so that a forger (`leaderboards.redteam`) can read which values are allowed and make
-those that are not. Nothing here trusts a value: every kind bounds what it lets through, `True` is no
+those that are not. Nothing here trusts a value: every kind bounds what it lets through, `True` is not a
 number, and text holds no half of a surrogate pair.
 """
 
@@ -38,7 +38,7 @@ class FieldError(SRLError, ValueError):
 
 
 class Kind(Protocol):
-    """What a place of a file may hold."""
+    """Kind of value that a place of a file may hold."""
 
     def check(self, value: Any) -> None:
         """Raise `FieldError` unless the value may stand here."""
@@ -49,10 +49,10 @@ class Text:
     """Characters of one line that everybody sees: no control, invisible or bidirectional ones."""
 
     most: int
-    """Characters."""
+    """Most characters."""
     least: int = 0
     pattern: re.Pattern[str] | None = None
-    """Of the whole text."""
+    """Regular expression that the whole text matches."""
     form: str = ""
     """The pattern in words."""
     free: bool = False
@@ -190,7 +190,7 @@ class ListOf:
     most: int
     least: int = 0
     named_by: str = ""
-    """Key whose value tells the entries of the list apart, for messages."""
+    """Key whose value identifies the entries of the list in messages."""
 
     def check(self, value: Any) -> None:
         """As every kind."""
@@ -286,7 +286,7 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of several objects, told apart by a key that only one of them has."""
+    """One of several objects, distinguished by a key that only one of them has."""
 
     by_key: Mapping[str, Object]
     """Key -> the object that has it."""

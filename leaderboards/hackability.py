@@ -1,4 +1,4 @@
-"""What the red team's last published attack on an environment came to, for a board's page."""
+"""Results of the red team's last published attack on an environment, for a board's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a folder that a stranger wrote: only regular files, by their names, within bounds.
+"""Read an untrusted folder: only regular files, by their names, within bounds.
 
 Every file is opened relative to the descriptor of its folder without following a link, so neither a
 symbolic link nor a folder that is exchanged between two looks leads out of the bundle. Pipes, sockets
@@ -43,12 +43,12 @@ MOST_BYTES = {
     ADAPTER_CONFIG: 1 << 20,
     ADAPTER_WEIGHTS: 2 << 30,
 }
-"""Of each file, as it lies there."""
+"""Most bytes of each file on disk."""
 MOST_BUNDLE_BYTES = 4 << 30
 MOST_LINE_BYTES = 4 << 20
-"""Of one record, unpacked."""
+"""Most bytes of one record, unpacked."""
 MOST_UNPACKED_BYTES = 2 << 30
-"""Of one file of records."""
+"""Most bytes of one file of records, unpacked."""
 _XZ_MEMORY = 96 << 20
 """What unpacking may take: the strongest preset of xz needs 65 MiB."""
 _CHUNK = 1 << 20
@@ -73,11 +73,11 @@ class BundleError(SRLError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PrivateCopy:
-    """A copy of a stranger's folder that nobody else can change."""
+    """A private copy of an untrusted folder, which its author cannot change."""
 
     folder: Path
     source: Path
-    """Where it was taken from."""
+    """Folder that was copied."""
     files: dict[str, dict[str, Any]]
     """Name -> hash and size of what was taken, the manifest left out."""
 
@@ -90,7 +90,7 @@ def private_copy(folder: Path) -> Iterator[PrivateCopy]:
         folder: of the bundle; its last part may be no link, what lies before it is the caller's.
 
     Raises:
-        BundleError: the folder holds something that is no part of a bundle, or too much.
+        BundleError: the folder holds something that does not belong to a bundle, or too much.
     """
     name = Path(os.path.abspath(folder)).name
     if not BUNDLE_NAME.fullmatch(name):
@@ -113,7 +113,7 @@ def take(source: Path, target: Path) -> dict[str, dict[str, Any]]:
         Name -> hash and size of every file that was copied but the manifest.
 
     Raises:
-        BundleError: names what is no part of a bundle, or too large.
+        BundleError: names what does not belong to a bundle, or is too large.
     """
     target.mkdir(mode=0o700)
     taken: dict[str, dict[str, Any]] = {}
@@ -385,4 +385,4 @@ def _unreadable(name: str, error: Exception) -> BundleError:
 
 def _no_part(name: str) -> BundleError:
     plain = name if name.isascii() and name.isprintable() and len(name) < 100 else shown(name)
-    return BundleError(f"{plain} is no part of a bundle.")
+    return BundleError(f"{plain} is not part of a bundle.")

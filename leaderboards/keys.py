@@ -1,4 +1,4 @@
-"""Ed25519 keys of boards and owners: where they lie, what they sign, and how a signature is checked.
+"""Ed25519 keys of boards and owners: their files, what they sign, and the check of a signature.
 
 A signature covers a purpose and a value in canonical JSON, so that one made for a ticket is none for a
 verification. Sources: RFC 8032, by the `cryptography` package; which public keys are refused, "Taming the
@@ -32,7 +32,7 @@ _FINGERPRINT_DIGITS = 16
 _PRIME = 2**255 - 19
 _ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = frozenset({0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8})
-"""The y coordinates of the 8 points whose order divides 8; x differs in its sign alone."""
+"""The y coordinates of the 8 points whose order divides 8; x differs only in its sign."""
 
 
 class KeyFileError(SRLError, RuntimeError):
@@ -41,7 +41,7 @@ class KeyFileError(SRLError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A private key; `public` may be shown to anybody."""
+    """A private key; only `public` may be shown."""
 
     public: str
     """``ed25519:`` and 64 hex digits."""
@@ -75,7 +75,7 @@ def is_signed(public: str, purpose: str, data: Mapping[str, Any]) -> bool:
 
 
 def public_key_fault(public: object) -> str:
-    """Why nobody may be known by this public key; empty where somebody may.
+    """Why this public key cannot identify a person; empty if it can.
 
     A point of small order verifies one signature for many texts. A coordinate past the prime is a second
     spelling of a key, and so a second fingerprint.
@@ -86,7 +86,7 @@ def public_key_fault(public: object) -> str:
     if coordinate >= _PRIME:
         return "a second spelling of a point: its coordinate is not below the prime"
     if coordinate in _SMALL_ORDER:
-        return "a point of small order, for which anybody can sign"
+        return "a point of small order, whose signatures anyone can make"
     return ""
 
 
@@ -105,7 +105,7 @@ def keys_folder() -> Path:
 
 
 def owner_key() -> SigningKey:
-    """The key of whoever registers agents from this account; made on first use.
+    """The key of this account, which registers agents; made on first use.
 
     Raises:
         KeyFileError: it cannot be read or written, or others can read or replace it.
@@ -246,7 +246,7 @@ def _load(path: Path) -> SigningKey:
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise KeyFileError(f"{path} is no private key: {error}") from None
+        raise KeyFileError(f"{path} is not a private key: {error}") from None
     if not isinstance(private, Ed25519PrivateKey):
-        raise KeyFileError(f"{path} is no Ed25519 key.")
+        raise KeyFileError(f"{path} is not an Ed25519 key.")
     return _key(private)

@@ -1,4 +1,4 @@
-"""Who against whom: points, games and surprises of the best agents, cross-play, and diagnostics.
+"""Results of pairs of agents: points, games and surprises of the best agents, cross-play, and diagnostics.
 
 A matrix of all agents would have a hundred million cells on a large board, so each shows the best
 of the table only.
@@ -27,7 +27,7 @@ _INTERVAL_Z = 1.96
 
 
 def compared(order: Sequence[str], anchors: Collection[str], most: int) -> list[str]:
-    """The best agents and the anchors, in the order of the table; entrants of a board meet those alone.
+    """The best agents and the anchors, in the order of the table; entrants of a board meet only those.
 
     Args:
         order: agents from best to worst.
@@ -41,7 +41,7 @@ def compared(order: Sequence[str], anchors: Collection[str], most: int) -> list[
 
 
 def among(pairs: Pairs, names: Collection[str]) -> Pairs:
-    """The results between these agents alone; agents without any stay in the field."""
+    """Only the results between these agents; agents without any stay in the field."""
     kept = np.array([name in set(names) for name in pairs.agents], dtype=bool)
     number_N = np.cumsum(kept) - 1
     rows = kept[pairs.a_M] & kept[pairs.b_M]

@@ -1,4 +1,4 @@
-"""What an entrant may be called: readable, its own, and not a name that readers take for another's.
+"""Rules for entrants' names: readable, unique, and not to be mistaken for another's.
 
 A name is ``LINEAGE``, ``LINEAGE@STEPS`` or ``OWNER/LINEAGE@STEPS``. `leaderboards.reserved` has the list of
 reserved names.
@@ -31,7 +31,7 @@ def name_fault(name: str, *, maker: str = "", when: str = "", reserved: Iterable
     if len(name) > MOST_CHARACTERS or not NAME.fullmatch(name):
         return (
             f"use up to {MOST_CHARACTERS} letters, digits and _.+-, a letter or digit first; an owner and a "
-            "/ may stand before it, and behind an @ the number of training steps alone, as in alice/tiny@30"
+            "/ may stand before it, and behind an @ only the number of training steps, as in alice/tiny@30"
         )
     lineage, steps = split_name(name)
     if steps > MOST_STEPS:

@@ -30,7 +30,7 @@ class Published:
 
     @property
     def protocol(self) -> str:
-        """That it was rated by."""
+        """Protocol by which the agent was rated."""
         return self.entry.bundle.protocol.name
 
 
@@ -40,7 +40,7 @@ def published(board: Board, name: str, protocol: str = "") -> Published:
     Args:
         board: whose signatures were checked.
         name: of the agent there.
-        protocol: that it was rated by; empty where one agent alone has the name.
+        protocol: that it was rated by; empty where only one agent has the name.
 
     Raises:
         ConfigError: there is none, or several different ones.
@@ -56,7 +56,7 @@ def published(board: Board, name: str, protocol: str = "") -> Published:
         aside = f" {len(board.set_aside)} bundles are set aside." if board.set_aside else ""
         if not names:
             raise ConfigError(
-                f"no bundle of a board is there, so nobody is called {name!r}.{aside}"
+                f"no bundle of a board was found, so no agent is called {name!r}.{aside}"
             )
         raise _unknown(name, protocol, names, aside)
     first, *others = found.values()
@@ -96,7 +96,7 @@ def _unknown(name: str, protocol: str, names: set[str], aside: str = "") -> Conf
 def opponent_settings(
     one: Published, *, model: str = "", weight: float = 1.0, prompt_file: Path | None = None
 ) -> dict[str, Any]:
-    """What a recipe says to meet an agent.
+    """Settings of a recipe that meet an agent.
 
     Args:
         one: from a board.
@@ -105,12 +105,12 @@ def opponent_settings(
         prompt_file: where what it is shown is written down, if it is shown something.
 
     Raises:
-        ConfigError: nobody can prove what replies, or its weights or prompt are nowhere.
+        ConfigError: the agent's weights cannot be proved, or its weights or prompt are missing.
     """
     agent = one.agent
     if is_served(agent):
         raise ConfigError(
-            f"{agent.agent_id!r} answered through an endpoint, and nobody can prove what replies there. To "
+            f"{agent.agent_id!r} answered through an endpoint, whose weights cannot be proved. To "
             "meet what it serves today, name it in opponents.agents as openai:MODEL@URL, with a budget."
         )
     if not is_model(agent):
@@ -127,7 +127,7 @@ def opponent_settings(
 
 
 def _named(one: Published, model: str) -> ModelName:
-    """Where its weights are."""
+    """Model and adapter that hold the agent's weights."""
     agent, spec = one.agent, one.agent.spec
     if model:
         given = parse(model)
@@ -135,7 +135,9 @@ def _named(one: Published, model: str) -> ModelName:
             raise ConfigError(f"--model {model}: give MODEL or MODEL+ADAPTER.")
         if bool(given.adapter) != (spec["adapter"] is not None):
             wanted = (
-                "a base alone: give MODEL" if given.adapter else "an adapter: give MODEL+ADAPTER"
+                "a base without an adapter: give MODEL"
+                if given.adapter
+                else "an adapter: give MODEL+ADAPTER"
             )
             raise ConfigError(f"--model {model}: {agent.agent_id!r} is {wanted}.")
         return given

@@ -1,4 +1,4 @@
-"""What is played for a place on a board: one frozen protocol per environment, and its schedule.
+"""Protocols: the frozen rules of a board's matches, one per environment, and their schedule.
 
 Ours lie in ``leaderboards/protocols``; an installed package brings its own by an entry point of the
 group `PROTOCOL_GROUP`. ``frozen.json`` beside them holds the hash of every version that was ever
@@ -64,19 +64,19 @@ class Penalties:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decoding:
-    """How models write."""
+    """Sampling settings of models."""
 
     temperature: float
-    """Of sampling; 0 is greedy."""
+    """Sampling temperature; 0 is greedy."""
     max_new_tokens: int
-    """An agent may use fewer."""
+    """Most new tokens per reply; an agent may use fewer."""
     stop: tuple[str, ...]
     """Texts that end a reply."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RatingRules:
-    """How rows are computed."""
+    """Parameters of the rating computation."""
 
     measure: str
     """``elo``: Bradley-Terry-Davidson; ``cross_play``: return with the references; ``focal_return``:
@@ -92,7 +92,7 @@ class Protocol:
     """Everything that decides which matches are played and what they come to."""
 
     name: str
-    """The environment's id."""
+    """Name of the protocol: the environment's id."""
     version: int
     """Of the protocol; results of different versions are not compared."""
     env: str
@@ -110,7 +110,7 @@ class Protocol:
     focal_seats: tuple[int, ...]
     """How many seats the first agent of a pair holds; the second holds the rest."""
     self_play: bool
-    """Whether every agent also fills a table alone."""
+    """Whether every agent also fills a table by itself."""
     seeds: int
     """Start states that are played."""
     drawn_every: int = 2
@@ -162,8 +162,8 @@ class Protocol:
     def cluster(self, number: int, draw: str = "") -> str:
         """Name of the matches that share seed ``number``, and all players' random numbers with it.
 
-        An entrant's has its draw on public seeds, too. Else the replies there would follow from the
-        contents alone, and the best of many harmless changes to them could be chosen before registering.
+        An entrant's name includes its draw on public seeds, too. Else the replies there would follow only
+        from the contents, and the best of many harmless changes to them could be chosen before registering.
         """
         drawn = f"{draw}/" if draw else ""
         return f"{self.schedule_name}/{drawn}{number}"
@@ -236,7 +236,7 @@ def _folders() -> list[Path]:
         try:
             package = importlib.util.find_spec(value)
             if package is None or package.submodule_search_locations is None:
-                raise ModuleNotFoundError(f"there is no package {value}")
+                raise ModuleNotFoundError(f"the package {value} is not installed")
             found += map(Path, package.submodule_search_locations)
         except Exception as error:  # noqa: BLE001 - foreign code: one broken package must not hide the others
             warnings.warn(
@@ -281,7 +281,7 @@ def check_environment(protocol: Protocol) -> None:
     for key, value in wanted.items():
         if found[key] != value:
             raise ConfigError(
-                f"protocol {protocol.name}/{protocol.version} says {key}={value!r}, this "
+                f"protocol {protocol.name}/{protocol.version} has {key}={value!r}, this "
                 f"installation has {found[key]!r}: install the SRL that the protocol was made for."
             )
 
@@ -332,8 +332,8 @@ def _tables(
             row = (one,) * held + (other,) * (n - held)
             yield from (row[-turn:] + row[:-turn] if turn else row for turn in range(n))
     if protocol.self_play:
-        alone = [*([] if drawn else references), *sorted(entrants)]
-        yield from ((name,) * n for name in alone)
+        self_players = [*([] if drawn else references), *sorted(entrants)]
+        yield from ((name,) * n for name in self_players)
 
 
 @lru_cache(maxsize=64)

@@ -43,7 +43,7 @@ def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
 
 
 def without_folders(command: str) -> str:
-    """The command with the last part alone of every absolute path: where it ran is nobody's business.
+    """The command with only the last part of every absolute path, so that it names no folder of the host.
 
     Args:
         command: as `shlex.join` writes it; paths may stand behind ``=`` and ``+``, as in ``a=tiny+/x/y``.
@@ -59,7 +59,7 @@ def now() -> str:
 def env_code_sha256(env_id: str) -> str:
     """Hash over the source files of an environment's family and of what all families share.
 
-    Another hash is no other behaviour: replaying decides that.
+    A different hash need not mean different behaviour: replaying decides that.
     """
     root = Path(srl_envs.__file__).parent
     family = spec(env_id).entry_point.partition(":")[0].rsplit(".", 1)[0]

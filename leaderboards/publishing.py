@@ -1,4 +1,4 @@
-"""What a board's operator does: take verified bundles in, and sign everything again with a new key."""
+"""Operations of a board's operator: add verified bundles, and sign everything again with a new key."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from leaderboards.verification import verified_path, write_verified
 from leaderboards.verify import Level, Verdict, verify
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
-Told = Callable[[str, int, int], None]
-"""(what is being done, how much of it, of how much)."""
+Progress = Callable[[str, int, int], None]
+"""(task, parts done, parts in all)."""
 
 
 def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") -> bool:
@@ -39,10 +39,10 @@ def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") 
         reason: for the changelog.
 
     Returns:
-        False if the board has the same claim: somebody played the same and got the same.
+        False if the board has the same claim: the same matches with the same results.
 
     Raises:
-        ConfigError: the verdict is no acceptance of this bundle, its agents are not registered with
+        ConfigError: the verdict does not accept this bundle, its agents are not registered with
             this board, or one of their names has another owner.
         BundleError: the folder holds something else by now.
         KeyFileError: the board's key is not on this machine.
@@ -109,7 +109,7 @@ def _require_registered(bundle: Bundle, board: Path, known: list[Ticket]) -> Non
             name = committed(bundle.agents)[0].agent_id
             raise ConfigError(
                 f"{bundle.folder}: agent {name} was not registered with a board before it played, so "
-                "nobody knows how often it was tried. `srl leaderboard register`, `draw`, then `run "
+                "its number of attempts is unknown. `srl leaderboard register`, `draw`, then `run "
                 "--tickets`."
             )
         return
@@ -146,7 +146,7 @@ def _require_names(bundle: Bundle, known: list[Ticket]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What a board's log says of tries."""
+    """Attempts in a board's log."""
 
     of_agent: Counter[tuple[str, str, str]]
     """(owner, protocol, skeleton of a lineage) -> tickets that hold a version of it."""
@@ -174,7 +174,7 @@ def _lineage_key(agent_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Resigned:
-    """What came of one bundle in `rekey`."""
+    """Outcome of one bundle in `rekey`."""
 
     bundle: str
     level: str
@@ -188,7 +188,7 @@ def rekey(
     at_most: Level = "L3",
     sources: Mapping[str, str] | None = None,
     workers: int = 1,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Resigned]:
     """Verify every bundle again and sign with a new key; one that does not hold stays unsigned.
 
@@ -197,18 +197,18 @@ def rekey(
         at_most: check no higher level than this, for a machine without an agent's weights.
         sources: agent id -> model, where a bundle does not hold an adapter.
         workers: processes that replay.
-        told: called as the work goes on.
+        progress: called as the work goes on.
 
     Yields:
         One result per bundle. The new key signs once all are through.
 
     Raises:
-        ConfigError: there is no board, or weights are missing.
+        ConfigError: the board is missing, or weights are missing.
         KeyFileError: the new key cannot be written.
         StoreError: the board was edited, or another process writes to it.
     """
     if read_charter(board) is None:  # a mistyped folder is not made
-        raise ConfigError(f"{board} is no board with a key: publish a bundle first.")
+        raise ConfigError(f"{board} is not a board with a key: publish a bundle first.")
     with locked(board):
         charter = read_charter(board)
         if charter is None:
@@ -219,7 +219,9 @@ def rekey(
         for entry in [entry for group in groups for entry in group.entries]:
             own = {name: s for name, s in (sources or {}).items() if name in _models(entry)}
             level: Level = min(entry.level, at_most)
-            verdict = verify(entry.bundle.folder, level, workers=workers, sources=own, told=told)
+            verdict = verify(
+                entry.bundle.folder, level, workers=workers, sources=own, progress=progress
+            )
             try:
                 _require_registered(entry.bundle, board, known)
             except ConfigError as error:

@@ -47,11 +47,11 @@ class MatchRecord:
     transcript: Transcript
     tokens: Tokens
     faults: tuple[str, ...] = ()
-    """Why earlier tries were void."""
+    """Reasons why earlier tries were void."""
     served: ServedTurns = field(default_factory=dict)
     """Absent from the line where no seat is an endpoint's."""
     happened: str = field(default="", compare=False)
-    """Hash of result and transcript, as a bundle tells them: two accounts of one match are one, or not."""
+    """Hash of a bundle's result and transcript; shows whether two records of one match agree."""
 
     @property
     def lines(self) -> tuple[Line, Line, Line]:
@@ -84,12 +84,12 @@ class MatchRecord:
             TranscriptError: a key is missing or unknown, or a value has another kind.
         """
         try:
-            told: dict[str, Any] = {
+            facts: dict[str, Any] = {
                 name: tuple(value) if name in _TUPLES else value
                 for name, value in match["result"].items()
             }
             result = MatchResult(
-                match_id=spec.match_id, trajectory_sha256=transcript["digest"], **told
+                match_id=spec.match_id, trajectory_sha256=transcript["digest"], **facts
             )
             played = Transcript.from_data(
                 {
@@ -192,7 +192,7 @@ def contradiction(
                 f"replies, rewards or invalid of a step have other seats than the match's {seats}"
             )
     if len(record.transcript.components) != seats:
-        return f"components are told of {len(record.transcript.components)} of {seats} seats"
+        return f"components are given for {len(record.transcript.components)} of {seats} seats"
     if wrong := served_fault(record, endpoints):
         return wrong
     if not set(record.tokens) <= set(models):

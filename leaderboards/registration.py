@@ -1,4 +1,4 @@
-"""Who announced what before the seeds were known: requests of entrants and tickets of a board.
+"""Registrations: requests of entrants and tickets of a board, made before the seeds are drawn.
 
 An entrant signs the digests of its agents' contents. The board answers with a number and a nonce, and
 keeps the ticket as a line of its log (`leaderboards.ticket_log`). A ticket's nonce and contents decide
@@ -41,7 +41,7 @@ class Committed:
 
     agent_id: str
     contents: str
-    """`AgentVersion.contents`."""
+    """Contents of the agent, as in `AgentVersion.contents`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,14 +49,14 @@ class Request:
     """What an entrant announces, signed by its owner."""
 
     protocol: str
-    """Name."""
+    """Name of the protocol."""
     protocol_sha256: str
     agents: tuple[Committed, ...]
-    """By name."""
+    """Registered agents, sorted by name."""
     seeds: int
     """How many of the protocol's seeds will be played: so an entrant cannot stop where the result is best."""
     owner: str
-    """Public key."""
+    """Public key of the owner."""
     maker: str = ""
     """Whose names the owner claims; a board takes the claim if it lists the owner's key for this maker."""
     signature: str
@@ -125,7 +125,7 @@ class Request:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """The request as JSON."""
         data = {**asdict(self), "agents": [asdict(agent) for agent in self.agents]}
         return data if self.maker else {key: data[key] for key in data if key != "maker"}
 
@@ -145,7 +145,7 @@ class Ticket:
     nonce: str
     """64 hex digits, drawn after the request was known."""
     when: str
-    """UTC."""
+    """Time of the drawing, UTC."""
     board: str
     """Public key of the board at that time."""
     previous: str
@@ -180,7 +180,7 @@ class Ticket:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """The ticket as JSON."""
         return {
             "request": self.request.data,
             "number": self.number,
@@ -281,7 +281,7 @@ def _read(path: Path, hint: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, TicketError):
             raise
-        raise TicketError(f"{path} is no JSON: {error}. {hint}") from None
+        raise TicketError(f"{path} is not JSON: {error}. {hint}") from None
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./@+\-]{0,79}")

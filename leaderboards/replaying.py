@@ -1,4 +1,4 @@
-"""Play recorded matches again in processes of their own, from seed and replies alone."""
+"""Play recorded matches again in processes of their own, from only seed and replies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _END_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came of one match."""
+    """Outcome of replaying one match."""
 
     fault: str
     """Why the record does not replay; empty where it does."""

@@ -1,4 +1,4 @@
-"""Which names are reserved, and for whom: ``reserved_names.json`` and how a name is held against it.
+"""Reserved names and their owners: ``reserved_names.json``, and the comparison of a name with it.
 
 The same rule holds at registration, in a run, in a bundle, when it is verified or published, and when pages
 are built. Reasons: docs/design/trust.md, "Names".
@@ -18,7 +18,7 @@ from typing import Any
 _DIGITS = str.maketrans("012345789", "oizeastbg") | {ord("l"): "i"}
 """No two digits become one letter, so that a look-alike of ``v3`` is not ``v8``; small L is capital I."""
 _PAIRS = (("rn", "m"), ("vv", "w"))
-"""Two letters that are read as one."""
+"""Pairs of letters that look like one letter."""
 _MORE_PAIRS = (*_PAIRS, ("ci", "d"))
 """Of reserved names only, where ``cl`` is ``ci`` by now: clara and dara are two people."""
 _MORE_DIGITS = ("69", ("gq", "bg"))
@@ -36,7 +36,7 @@ class Reserved:
     match: str
     """``start``, ``begins``, ``word``, ``exact`` or ``is``; see the file's ``about``."""
     maker: str = ""
-    """Who may prove that the name is theirs; empty where there is no proof."""
+    """Maker who may prove that the name is theirs; empty for a name without proof."""
     since: str = ""
     """Day from which registrations are held to it; empty means always."""
     prefixed: bool = True
@@ -118,7 +118,7 @@ class _Reading:
         )
 
     def fits(self, entry: Reserved) -> bool:
-        """Whether it reads like an entry."""
+        """Whether a name reads like an entry."""
         wanted = _read(entry.name)
         match entry.match:
             case "is":

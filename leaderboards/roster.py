@@ -1,4 +1,4 @@
-"""Who is in a bundle: whether they may be, and what a board makes of them.
+"""Agents of a bundle: which may enter, and their versions on a board.
 
 An entrant gives its name and its contents. Role, lineage, steps and parent follow from these and from
 the protocol, so nothing that one entrant writes moves the numbers of another.
@@ -130,54 +130,54 @@ def _fault(name: str, contents: Contents, protocol: Protocol, ticket: Ticket | N
     return _sampling_fault(contents, protocol)
 
 
-def _sampling_fault(told: Contents, protocol: Protocol) -> str:
+def _sampling_fault(contents: Contents, protocol: Protocol) -> str:
     """Why a model may not enter; empty if it may."""
-    decoding, most = protocol.decoding, told["sampling"]["max_new_tokens"]
+    decoding, most = protocol.decoding, contents["sampling"]["max_new_tokens"]
     wanted: dict[str, Any] = {
         "sampling": {"temperature": decoding.temperature, "max_new_tokens": most},
         "stop": list(decoding.stop),
         "parser": protocol.env,
     }
-    if ENDPOINT not in told:
+    if ENDPOINT not in contents:
         wanted |= {"sampler": SAMPLER, "root_seed": ROOT_SEED}
     for key, value in wanted.items():
-        if told[key] != value:
-            return f"{key} is {told[key]!r}, the protocol wants {value!r}"
+        if contents[key] != value:
+            return f"{key} is {contents[key]!r}, the protocol requires {value!r}"
     if most > decoding.max_new_tokens:
         return f"max_new_tokens is {most}, the protocol allows 1 to {decoding.max_new_tokens}"
     try:
-        shown_to(told)
-        if ENDPOINT in told:
-            _check_endpoint(told)
+        shown_to(contents)
+        if ENDPOINT in contents:
+            _check_endpoint(contents)
     except ConfigError as error:
         return str(error)
-    if ENDPOINT in told and told[ENDPOINT]["api"] != API:
-        return f"endpoint.api is {told[ENDPOINT]['api']!r}, the only one is {API!r}"
-    if ENDPOINT not in told and (told["adapter"] is None) != (told["lora"] is None):
+    if ENDPOINT in contents and contents[ENDPOINT]["api"] != API:
+        return f"endpoint.api is {contents[ENDPOINT]['api']!r}, the only one is {API!r}"
+    if ENDPOINT not in contents and (contents["adapter"] is None) != (contents["lora"] is None):
         return "adapter and lora are both null, or neither is"
     return ""
 
 
-def _check_endpoint(told: Contents) -> None:
+def _check_endpoint(contents: Contents) -> None:
     """Whether a model can be asked like this.
 
     Raises:
-        ConfigError: says why not.
+        ConfigError: names the reason.
     """
-    thinking = told.get(THINKING, {"max_thought_tokens": 0, "extra": "{}"})
+    thinking = contents.get(THINKING, {"max_thought_tokens": 0, "extra": "{}"})
     try:
         extra = json.loads(thinking["extra"])
     except (ValueError, RecursionError):
         extra = None
     if not isinstance(extra, dict):
-        raise ConfigError(f"{THINKING}.extra is no object of JSON")
+        raise ConfigError(f"{THINKING}.extra is not a JSON object")
     settings = EndpointSettings(
-        account=Account(url=told[ENDPOINT]["url"]),
-        model=told[ENDPOINT]["model"],
+        account=Account(url=contents[ENDPOINT]["url"]),
+        model=contents[ENDPOINT]["model"],
         max_thought_tokens=thinking["max_thought_tokens"],
         extra=extra,
     )
-    if canonical_json(extra) != thinking["extra"] or settings.thinks != (THINKING in told):
+    if canonical_json(extra) != thinking["extra"] or settings.thinks != (THINKING in contents):
         raise ConfigError(
             f"{THINKING} is not as it is written: canonical JSON, and only where needed"
         )

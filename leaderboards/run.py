@@ -1,4 +1,4 @@
-"""Play a protocol into a folder that survives a kill: `BoardRun`.
+"""Play a protocol's matches into a folder; a run that was killed can go on: `BoardRun`.
 
 Every finished match is a line of the journal before the next step of any other. A run that is given
 the same command again drops a line that was cut short and plays what is missing. Replies of endpoints are
@@ -46,13 +46,13 @@ _BATCH = 256
 _PATIENCE_S = 86_400.0
 """For one reply of an endpoint, waits for limits per minute included; its tries have their own deadline."""
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 """(matches done, matches in all)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """What nobody can check, and a submitter says."""
+    """Unverifiable statements of a submitter."""
 
     attempts: int = 1
     """Runs that this one was chosen from, itself included."""
@@ -72,9 +72,9 @@ class BoardRun:
 
     Args:
         protocol: what to play.
-        entrants: from `parse_entrants`; none plays the references alone.
+        entrants: from `parse_entrants`; with none only the references play.
         folder: made if absent; one that holds the same run is continued.
-        seeds: how many of the protocol's seeds; as many as the ticket says, or all, by default.
+        seeds: how many of the protocol's seeds; by default the ticket's number, or all.
         max_new_tokens: per reply of a model; the protocol's limit if None.
         declared: goes into the bundle.
         command: goes into the bundle.
@@ -170,11 +170,11 @@ class BoardRun:
             reply_deadline_s=_PATIENCE_S,
         )
 
-    def play(self, told: Told | None = None) -> None:
+    def play(self, progress: Progress | None = None) -> None:
         """Play what is missing.
 
         Args:
-            told: called after every finished match.
+            progress: called after every finished match.
 
         Raises:
             SandboxError: a match stays void; the run can be continued once the cause is mended.
@@ -193,8 +193,8 @@ class BoardRun:
                 journal.write(canonical_json(line) + "\n")
                 journal.flush()
                 self.done.add(name)
-                if told is not None:
-                    told(len(self.done), len(self.specs))
+                if progress is not None:
+                    progress(len(self.done), len(self.specs))
 
             for _ in range(self.protocol.void_tries):
                 missing = [spec for spec in self.specs if spec.match_id not in self.done]
@@ -243,7 +243,7 @@ class BoardRun:
 
 @contextmanager
 def opened(run: BoardRun) -> Iterator[BoardRun]:
-    """The run, closed at the end."""
+    """A context manager that closes the run."""
     try:
         yield run
     finally:

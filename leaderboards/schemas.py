@@ -1,4 +1,4 @@
-"""Every field that a bundle may hold, and what it may be. What a field means: docs/design/leaderboards.md."""
+"""Schema of a bundle's fields. Their meaning: docs/design/leaderboards.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from srl_agents.engines.endpoint_settings import MOST_EXTRA_CHARACTERS
 from srl_agents.engines.prices import MOST_PRICE
 
 SCHEMA = 2
-"""Of ``manifest.json``."""
+"""Version of the format of ``manifest.json``."""
 MOST_SEATS = 64
 MOST_STEPS = 10_000
 MOST_REPLY_CHARACTERS = 1 << 18
@@ -70,7 +70,7 @@ _WORD = Text(80, 1, re.compile(r"[A-Za-z0-9_]+"), "letters, digits and _, at mos
 _SEAT = Text(2, 1, re.compile("0|[1-9][0-9]?"), "the number of a seat")
 _TIME = Instant(2020)
 PLAIN = re.compile(r"([\w?]([\w .+~:(),/#!?-]*[\w.+~:(),/#!?-])?)?", re.ASCII)
-"""What names a version or a platform."""
+"""Text that names a version or a platform."""
 _PLAIN_FORM = "letters, digits and _ .+~:(),/#!?-, a letter or digit first, no space last"
 COMMAND = re.compile(r"(srl [^<>]*)?")
 _FREE = Text(20_000, free=True)
@@ -182,7 +182,7 @@ PRICES = MapOf(
     ),
     MOST_ENTRANTS,
 )
-"""Agent behind an endpoint -> what its tokens cost, per million, as its submitter says."""
+"""Agent behind an endpoint -> price of its tokens per million, as its submitter states it."""
 PROVENANCE = Object(
     {
         "srl": Text(40, 1, PLAIN, _PLAIN_FORM),

@@ -1,8 +1,8 @@
-"""What endpoints reported of their replies: as a bundle holds it, and what it comes to per agent.
+"""Usage reports of endpoints: their form in a bundle, and sums per agent.
 
 A report is a row: how the reply ended; tokens of the prompt and of the reply, of these thoughts, of those of
 the prompt that were cached; cost; model and system as the endpoint names them; the tries that failed before.
-Numbers are null where the endpoint told none. Nobody can check it, but that the cost follows from tokens and
+Numbers are null where the endpoint reported none. Only the cost can be checked, from tokens and
 declared price. It keeps a reply that the length limit cut apart from one that was refused.
 """
 
@@ -60,24 +60,24 @@ def served_of(episode: Episode) -> ServedTurns:
 
 
 def written(served: ServedTurns) -> dict[str, Any]:
-    """As a line of a bundle holds them."""
+    """Reports as JSON for a line of a bundle."""
     return {str(seat): [_row(turn) for turn in turns] for seat, turns in served.items()}
 
 
-def _row(told: Served) -> list[Any]:
-    return [list(v) if isinstance(v, tuple) else v for v in (getattr(told, k) for k in _COLUMNS)]
+def _row(served: Served) -> list[Any]:
+    return [list(v) if isinstance(v, tuple) else v for v in (getattr(served, k) for k in _COLUMNS)]
 
 
-def read(told: Mapping[str, Any]) -> ServedTurns:
+def read(turns_of: Mapping[str, Any]) -> ServedTurns:
     """The inverse of `written`.
 
     Raises:
         TypeError, ValueError: a seat, a finish or a count is something else.
     """
     found = {}
-    for seat, turns in told.items():
+    for seat, turns in turns_of.items():
         if str(int(seat)) != seat:
-            raise ValueError(f"served: {seat!r} is no seat")
+            raise ValueError(f"served: {seat!r} is not a seat")
         found[int(seat)] = tuple(_turn(*turn) for turn in turns)
     return found
 
@@ -87,8 +87,8 @@ def _turn(*row: Any) -> Served:
         REPORT.check(list(row))
     except FieldError as error:
         raise ValueError(f"served: {error}") from None
-    told = dict(zip(_COLUMNS, row, strict=True))
-    return Served(**{**told, "failed_tries": tuple(told["failed_tries"])})
+    values = dict(zip(_COLUMNS, row, strict=True))
+    return Served(**{**values, "failed_tries": tuple(values["failed_tries"])})
 
 
 def served_fault(record: MatchRecord, endpoints: Mapping[str, Asked]) -> str:
@@ -120,7 +120,7 @@ class Asked:
     """What reports of one agent have to agree with."""
 
     model: str
-    """As its server reports it."""
+    """Name of the model, as the server reports it."""
     price: Price | None
 
 
@@ -169,12 +169,12 @@ def usage(turns: Sequence[Served]) -> dict[str, Any]:
     }
 
 
-def usage_text(told: Mapping[str, Any], currency: str = "") -> str:
+def usage_text(usage: Mapping[str, Any], currency: str = "") -> str:
     """`usage` in one line."""
-    known = {k: "unknown" if told[k] is None else f"{told[k]:,}" for k in _SUMS}
-    cost = "unknown" if told["cost"] is None else f"{told['cost']:g} {currency}".rstrip()
+    known = {k: "unknown" if usage[k] is None else f"{usage[k]:,}" for k in _SUMS}
+    cost = "unknown" if usage["cost"] is None else f"{usage['cost']:g} {currency}".rstrip()
     return (
-        f"{told['replies']:,} replies, tokens: {known['prompt_tokens']} prompt "
+        f"{usage['replies']:,} replies, tokens: {known['prompt_tokens']} prompt "
         f"({known['cached_tokens']} cached), {known['completion_tokens']} reply "
         f"({known['reasoning_tokens']} thoughts); cost: {cost}"
     )

@@ -1,4 +1,4 @@
-"""The ranking of one environment: one row per agent, whatever the game's mode ranks by.
+"""The ranking of one environment: one row per agent, by the measure of the game's mode.
 
 Competitive games rank by rating, cooperative ones by the return with strangers, mixed ones by what an
 agent earned per seat it held, averaged over how many seats those were. All have a value, the ends of its
@@ -70,7 +70,7 @@ class Scope:
     env_id: str
     options: dict[str, Any]
     schedule: str | None
-    """None: every evaluation schedule."""
+    """Name of the schedule; None for every evaluation schedule."""
     mode: str
     references: frozenset[str] = frozenset()
     """Agents that a protocol gives. Their rows come from the matches among themselves, every other row
@@ -190,7 +190,7 @@ def _by_rating(
 def _by_separate_ratings(
     store: LeagueStore, scope: Scope, pairs: Pairs, anchors: Sequence[str]
 ) -> Standings:
-    """Competitive rows of a protocol; above `DENSE_AGENTS` ranks come from the intervals alone."""
+    """Competitive rows of a protocol; above `DENSE_AGENTS` ranks come only from the intervals."""
     references, clusters = scope.references, int(np.unique(pairs.cluster_M).size)
     if len(pairs.agents) > DENSE_AGENTS:
         fits = separate_ratings(pairs, references, anchors=anchors)
@@ -266,7 +266,7 @@ def _partner_row(k: int, partners: CrossPlay) -> Row:
 
 
 def _focal_row(group: Sequence[FocalReturn]) -> Row:
-    """The mean over numbers of seats held, all of them only if there is no other. Half-widths are
+    """The mean over numbers of seats held; holding all seats counts only without others. Half-widths are
     averaged too, which never makes the interval narrower than it is: the parts may share seeds."""
     games = sum(found.games for found in group)
     group = [found for found in group if found.focal_seats < found.seats] or group

@@ -57,9 +57,9 @@ class Limits:
     """What one key, and all new keys together, may register in a day of UTC. Keys are free."""
 
     tickets: int = 32
-    """Per key."""
+    """Most tickets per key and day."""
     agents: int = 64
-    """Per key, over all its tickets."""
+    """Most agents per key and day, over all its tickets."""
     new_keys: int = 64
     """Per board: keys that register for the first time."""
 
@@ -69,7 +69,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """What the board's key vouches for."""
+    """Head of the log, which the board's key signs."""
 
     tickets: int = 0
     bytes: int = 0
@@ -77,9 +77,9 @@ class Head:
     last: int = 0
     """Byte at which the last of them begins."""
     link: str = FIRST_LINK
-    """`Ticket.link` of the last of them."""
+    """`Ticket.link` of the last ticket."""
     index: str = EMPTY
-    """Hash of the index over them."""
+    """Hash of the index over the tickets."""
 
 
 def registrations(board: Path, *, full: bool = False) -> list[Ticket]:
@@ -138,7 +138,7 @@ def register(board: Path, request: Request, *, limits: Limits | None = LIMITS) -
     Args:
         board: its folder.
         request: checked by `Request.from_data`.
-        limits: of a day; None draws without limits, for entrants whom the operator knows.
+        limits: of a day; None draws without limits, for entrants whom the operator trusts.
 
     Raises:
         KeyFileError: the board's key is not here.

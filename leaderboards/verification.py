@@ -1,4 +1,4 @@
-"""What a board says of a bundle: ``ROOT16.verified.json`` beside it, signed with the board's key."""
+"""A board's verdict on a bundle: ``ROOT16.verified.json`` beside it, signed with the board's key."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read_verified(folder: Path, root: str, keys: Sequence[str]) -> dict[str, Any
         keys: public ones, of which one must have signed it.
 
     Raises:
-        StoreError: there is no word of it, it is of another bundle, or another key signed it.
+        StoreError: the verdict is missing, it is of another bundle, or another key signed it.
     """
     path = verified_path(folder)
     try:
@@ -76,5 +76,5 @@ def read_verified(folder: Path, root: str, keys: Sequence[str]) -> dict[str, Any
 
 
 def verified_path(folder: Path) -> Path:
-    """Where the word about a bundle lies."""
+    """Path of the verdict on a bundle."""
     return folder.with_name(folder.name + VERIFIED)

@@ -1,4 +1,4 @@
-"""Check a bundle, level by level, up to the first thing that is not as it claims.
+"""Verify a bundle level by level, up to the first false claim.
 
 What each level shows, and what none can: docs/design/leaderboards.md.
 """
@@ -37,16 +37,16 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 _CLOCKS = timedelta(days=1)
 """By how much the clocks of entrant, board and verifier may differ."""
 
-Told = Callable[[str, int, int], None]
-"""(what is being done, how much of it, of how much)."""
+Progress = Callable[[str, int, int], None]
+"""(task, parts done, parts in all)."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of it."""
+    """Result of verifying a bundle."""
 
     bundle: str
-    """Folder."""
+    """Folder of the bundle."""
     asked: Level
     root: str = ""
     """Hash of what was checked; empty if not even L0 holds."""
@@ -55,9 +55,9 @@ class Verdict:
     rejected: str = ""
     """Why the next level does not; empty for an honest bundle."""
     checked: dict[str, str] = field(default_factory=dict)
-    """Level -> what was looked at."""
+    """Level -> what was checked."""
     notes: list[str] = field(default_factory=list)
-    """True, and worth knowing."""
+    """Remarks that do not change the verdict."""
 
     @property
     def accepted(self) -> bool:
@@ -71,7 +71,7 @@ def verify(
     *,
     workers: int = 1,
     sources: Mapping[str, str] | None = None,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Verdict:
     """Check a bundle.
 
@@ -80,7 +80,7 @@ def verify(
         level: the last one to check; the earlier ones are checked first.
         workers: processes that replay; 0 replays in this one.
         sources: for L3, agent id -> model, where the bundle does not hold an adapter.
-        told: called as the work goes on.
+        progress: called as the work goes on.
 
     Raises:
         ConfigError: L3 needs weights that are not there.
@@ -88,25 +88,25 @@ def verify(
         SandboxError: replaying failed for a reason of ours.
     """
     if isinstance(bundle, PrivateCopy):
-        return _verify(bundle, level, workers, sources or {}, told or (lambda *_: None))
+        return _verify(bundle, level, workers, sources or {}, progress or (lambda *_: None))
     try:
         with private_copy(bundle) as copy:
-            return verify(copy, level, workers=workers, sources=sources, told=told)
+            return verify(copy, level, workers=workers, sources=sources, progress=progress)
     except BundleError as error:
         return Verdict(str(bundle), level, rejected=str(error))
 
 
 def _verify(
-    copy: PrivateCopy, level: Level, workers: int, sources: Mapping[str, str], tell: Told
+    copy: PrivateCopy, level: Level, workers: int, sources: Mapping[str, str], progress: Progress
 ) -> Verdict:
     verdict = Verdict(str(copy.source), level)
     try:
         bundle = open_bundle(copy.folder)
-        _integrity(copy, bundle, verdict, tell)
+        _integrity(copy, bundle, verdict, progress)
         if level >= "L1":
             _ratings(bundle, verdict)
         if level >= "L2":
-            _replays(bundle, verdict, workers, sources, tell)
+            _replays(bundle, verdict, workers, sources, progress)
     except BundleError as error:
         verdict.rejected = str(error)
     return verdict
@@ -115,12 +115,12 @@ def _verify(
 # --- L0 --------------------------------------------------------------------------------------
 
 
-def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, tell: Told) -> None:
+def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, progress: Progress) -> None:
     faults, reports = 0, Reports()
     for number, record in enumerate(bundle.records()):
         faults += len(record.faults)
         reports.add(record)
-        tell("hashes", number + 1, len(bundle.specs))
+        progress("hashes", number + 1, len(bundle.specs))
     if wrong := _time_fault(bundle, datetime.now(UTC)):
         raise BundleError(f"{MANIFEST}: provenance: {wrong}.")
     if bundle.claim["ratings_sha256"] != digest(bundle.ratings):
@@ -136,7 +136,7 @@ def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, tell: Told) 
     if attempts > 1:
         verdict.notes.append(f"chosen from {attempts} attempts, as declared")
     verdict.notes += [
-        f"{agent.agent_id} answered through an endpoint: which weights replied, nobody can check"
+        f"{agent.agent_id} answered through an endpoint: its weights cannot be checked"
         for agent in bundle.entrants
         if is_served(agent)
     ]
@@ -144,15 +144,15 @@ def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, tell: Told) 
 
 
 def _time_fault(bundle: Bundle, now: datetime) -> str:
-    """Why a run cannot have been played when its bundle says; empty if it can."""
-    told = bundle.manifest["provenance"]
-    started, ended = (datetime.fromisoformat(told[name]) for name in ("started", "ended"))
+    """Why a run cannot have been played at its bundle's times; empty if it can."""
+    times = bundle.manifest["provenance"]
+    started, ended = (datetime.fromisoformat(times[name]) for name in ("started", "ended"))
     if started > ended:
-        return f"it started at {told['started']} and ended before, at {told['ended']}"
+        return f"it started at {times['started']} and ended before, at {times['ended']}"
     if ended > now + _CLOCKS:
-        return f"it ended at {told['ended']}, which is in the future"
+        return f"it ended at {times['ended']}, which is in the future"
     if bundle.ticket and datetime.fromisoformat(bundle.ticket.when) > ended + _CLOCKS:
-        return f"it ended at {told['ended']}, before its ticket was drawn at {bundle.ticket.when}"
+        return f"it ended at {times['ended']}, before its ticket was drawn at {bundle.ticket.when}"
     return ""
 
 
@@ -169,13 +169,13 @@ def _check_files(copy: PrivateCopy, bundle: Bundle) -> None:
         if agent.spec["adapter"] is not None:
             folder = adapter_folder(Path(), agent.agent_id)
             known |= {str(folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)}
-    told = bundle.manifest["files"]
-    for name in sorted({*copy.files, *told}):
+    listed = bundle.manifest["files"]
+    for name in sorted({*copy.files, *listed}):
         if name not in known:
-            raise BundleError(f"{name} is no part of this bundle.")
-        if copy.files.get(name) != told.get(name):
+            raise BundleError(f"{name} is not part of this bundle.")
+        if copy.files.get(name) != listed.get(name):
             state = "missing" if name not in copy.files else "not in the manifest"
-            both = name in copy.files and name in told
+            both = name in copy.files and name in listed
             raise BundleError(
                 f"{name} is {'another file than the manifest names' if both else state}."
             )
@@ -195,7 +195,7 @@ def _ratings(bundle: Bundle, verdict: Verdict) -> None:
 
 
 def _replays(
-    bundle: Bundle, verdict: Verdict, workers: int, sources: Mapping[str, str], tell: Told
+    bundle: Bundle, verdict: Verdict, workers: int, sources: Mapping[str, str], progress: Progress
 ) -> None:
     """One pass for both levels; a model's false reply does not hide a false match that comes later."""
     auditor, forged = None, ""
@@ -203,7 +203,7 @@ def _replays(
     served = next((agent for agent in bundle.entrants if is_served(agent)), None)
     if audited and served is not None:
         forged = (
-            f"agent {served.agent_id} answered through an endpoint: there are no weights to audit, so "
+            f"agent {served.agent_id} answered through an endpoint: it has no weights to audit, so "
             "its bundle reaches L2 at most."
         )
     elif audited:
@@ -220,7 +220,7 @@ def _replays(
             raise BundleError(f"{place}: {replay.impostor}.")
         if auditor is not None and not forged:
             forged = _named(bundle, auditor.add(number, record, replay.observations))
-        tell("replay", number + 1, len(bundle.specs))
+        progress("replay", number + 1, len(bundle.specs))
     verdict.checked["L2"] = f"{len(bundle.specs)} matches replayed, bots acted again" + (
         " in a fresh process" if workers else ""
     )

@@ -1,4 +1,4 @@
-"""What a run is admitted to: the tickets that it has, a board that registers it now, or no board at all."""
+"""Admission of a run: by its tickets, by a board that registers it now, or without a board."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Wanted:
 def admitted(
     protocols: Sequence[Protocol], wanted: Wanted
 ) -> list[tuple[list[Entrant], Ticket | None]]:
-    """Of each protocol who plays, and with which ticket; registers where the user wants it.
+    """Entrants and ticket of each protocol; registers on the user's request.
 
     A run that was begun keeps the ticket with which it began. No model is asked for a reply before the
     user has chosen; registering an endpoint asks for one token, which shows the model's name.
@@ -97,8 +97,8 @@ def _asked(names: Sequence[str], wanted: Wanted) -> Path | None:
     """The board to register with; None to play unregistered.
 
     Raises:
-        ConfigError: there is no terminal to ask at, or the user stops. A script that forgot to register must
-            not pay for replies that no board will take.
+        ConfigError: no terminal is attached, or the user stops. A script that forgot to register must not
+            pay for replies that no board will take.
     """
     agents = ", ".join(names)
     why = (
@@ -138,8 +138,8 @@ def _registered(
 
     if read_charter(board) is None:  # a mistyped folder is not made a board
         raise ConfigError(
-            f"--register {board}: there is no board. Give a folder with a board.json; `srl leaderboard "
-            "register` and `draw` make the first entry of a new one."
+            f"--register {board}: not a board. Give a folder with a board.json; `srl leaderboard register` "
+            "and `draw` make the first entry of a new one."
         )
     tokens = wanted.max_new_tokens or protocol.decoding.max_new_tokens
     versions = build_agents(protocol, entrants, tokens, wanted.asking).versions

@@ -42,7 +42,7 @@ class BuildOptions:
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Count the matches of this schedule only, for example eval/final."""
     fingerprint: Annotated[str | None, tyro.conf.arg(metavar="HEX")] = None
-    """Refuse a board that another key signed; 16 digits, as its operator tells them."""
+    """Refuse a board that another key signed; the 16 digits that its operator publishes."""
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 60
     """Most replays of one board; each is played again from its replies."""
     json: bool = False
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
     if options.board and options.schedule:
         raise ConfigError("--schedule goes with --store: a board has the schedule of its protocol.")
     if options.store and options.fingerprint:
-        raise ConfigError("--fingerprint goes with --board: a store is signed by nobody.")
+        raise ConfigError("--fingerprint goes with --board: a store has no signature.")
     if (options.board is None) == (options.store is None):
         raise ConfigError("give --store PATH or --board DIR, one of them.")
     if options.board is not None:
@@ -71,7 +71,7 @@ def _board(options: BuildOptions, board: Path) -> int:
     again = ["srl", "leaderboard", "build", "--board", str(board), "--out", str(options.out)]
     with ProgressBar(quiet=options.json) as bar:
         data, episodes = board_site(
-            board, command=shlex.join(again), per_board=options.episodes, told=bar.told
+            board, command=shlex.join(again), per_board=options.episodes, progress=bar.show
         )
     _compare_keys(options, data["fingerprint"])
     return _write(options, data, episodes)
@@ -139,7 +139,7 @@ def _counted(
 ) -> Iterator[dict[str, Any]]:
     for done, episode in enumerate(episodes, 1):
         yield episode
-        bar.told("replays", done, total)
+        bar.show("replays", done, total)
 
 
 def summary(data: dict[str, Any], top: int = 5) -> str:

@@ -1,4 +1,4 @@
-"""`srl leaderboard bundle`: make finished runs folders that anybody can check."""
+"""`srl leaderboard bundle`: turn finished runs into folders that can be checked."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class BundleOptions:
     """Which runs, and where their bundles go."""
 
     dir: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """The --out of `srl leaderboard run`."""
+    """Folder given as --out to `srl leaderboard run`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where bundles go."""
+    """Folder to write bundles to."""
     with_adapters: bool = False
     """Put the adapters' weights in, so that L3 needs nothing else."""
     json: bool = False
@@ -58,8 +58,10 @@ def main(argv: list[str]) -> int:
     out = options.out or folder / "bundles"
     made = [write_bundle(run, out, with_adapters=options.with_adapters) for run in runs]
     if options.json:
-        told = [{"env": b.protocol.name, "root": b.root, "folder": str(b.folder)} for b in made]
-        print(plain_json(told))
+        summaries = [
+            {"env": b.protocol.name, "root": b.root, "folder": str(b.folder)} for b in made
+        ]
+        print(plain_json(summaries))
         return 0
     for bundle in made:
         print(f"{bundle.protocol.name}: {len(bundle.specs)} matches in {bundle.folder}")

@@ -1,4 +1,4 @@
-"""`srl leaderboard compare`: hold bundles against a board, and change nothing."""
+"""`srl leaderboard compare`: compare bundles with a board, and change nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ exit codes: 0 every match is on the board and came to the same, 1 one did not or
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What is compared with what."""
+    """Bundles to compare, and the board."""
 
     bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
     """Bundles, or folders of some."""
@@ -53,13 +53,13 @@ def main(argv: list[str]) -> int:
 
     board = options.board
     if not board.is_dir():
-        raise ConfigError(f"{board} is no board: give the folder that `publish` writes to.")
+        raise ConfigError(f"{board} is not a board: give the folder that `publish` writes to.")
     found = []
     for folder in [
         bundle for path in given_paths(options.bundles) for bundle in find_bundles(path)
     ]:
         with ProgressBar(options.json) as bar:
-            found.append(compare(open_bundle(folder), board, bar.told))
+            found.append(compare(open_bundle(folder), board, bar.show))
         if not options.json:
             print(sentence(found[-1]), flush=True)
     if options.json:
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def sentence(comparison: Comparison) -> str:
-    """A comparison for people."""
+    """A comparison as a sentence."""
     return visible(_sentence(comparison))
 
 

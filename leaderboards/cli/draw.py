@@ -33,15 +33,15 @@ exit codes: 0 all are drawn, 1 some were set aside, 2 a mistake in the command, 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What became of one request."""
+    """Outcome of one request."""
 
     request: str
-    """Its file."""
+    """File of the request."""
     ticket: str = ""
     """File of the ticket; empty if the request was set aside."""
     protocol: str = ""
     number: int | None = None
-    """Of the ticket."""
+    """Number of the ticket."""
     agents: tuple[str, ...] = ()
     reason: str = ""
     """Why it was set aside; empty if it was drawn."""
@@ -49,7 +49,7 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawOptions:
-    """Which requests, and for which board."""
+    """Requests to draw, and their board."""
 
     requests: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
     """Requests, or folders of some."""
@@ -74,22 +74,22 @@ def main(argv: list[str]) -> int:
     targets = [_target(path, options.out) for path in requests]
     if twice := next((target for target in targets if targets.count(target) > 1), None):
         raise ConfigError(f"{twice} would hold two tickets: rename a request, or leave out --out.")
-    told = []
+    results = []
     for path, target in zip(requests, targets, strict=True):
         done = _draw(path, target, options)
-        told.append(done)
+        results.append(done)
         if done.reason:
             reason = done.reason.removeprefix(str(path)).lstrip(": ")
             print(visible(f"set aside: {path}: {reason}"), file=sys.stderr)
         elif not options.json:
             names = ", ".join(done.agents)
             print(f"{target}: ticket {done.number} for {names} in {done.protocol}")
-    bad = sum(bool(done.reason) for done in told)
+    bad = sum(bool(done.reason) for done in results)
     if bad:
-        rest = ", the others are drawn" if bad < len(told) else ""
-        print(f"{bad} of {len(told)} requests set aside{rest}", file=sys.stderr)
+        rest = ", the others are drawn" if bad < len(results) else ""
+        print(f"{bad} of {len(results)} requests set aside{rest}", file=sys.stderr)
     if options.json:
-        print(plain_json([asdict(done) for done in told]))
+        print(plain_json([asdict(done) for done in results]))
     return 1 if bad else 0
 
 

@@ -1,4 +1,4 @@
-"""Options that say who enters, for every command that takes agents."""
+"""The option ``--agent``, for every command that takes agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 AGENTS = """\
 an agent is one of (docs/guides/agents.md)
-  bot:NAME                   a bot that is no reference already
+  bot:NAME                   a bot that is not a reference already
   MODEL                      a language model: tiny, smollm2-135m, a hub id or a folder
   MODEL+ADAPTER              a model with the trained adapter in a folder
   openai:MODEL@URL           a model behind an OpenAI-compatible endpoint
@@ -24,8 +24,8 @@ prompt.json, a recipe, or the folder of an adapter or a run. Adapters bring the 
 behind. NAME=AGENT gives an agent a name on the board. Names of makers and known models are reserved: put
 your own before them, alice/gpt-5=AGENT.
 
-The key of an endpoint, if it wants one, comes from the environment (SRL_ENDPOINT_API_KEY, or the variable
-that the providers file names). Nobody can audit its weights: such bundles reach L2 at most.
+The key of an endpoint, if it requires one, comes from the environment (SRL_ENDPOINT_API_KEY, or the variable
+that the providers file names). Its weights cannot be audited: such bundles reach L2 at most.
 
 """
 

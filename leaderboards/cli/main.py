@@ -12,7 +12,7 @@ SUBCOMMANDS = {
     "draw": "number registrations and draw their seeds (a board's operator)",
     "maker": "list the key of a maker of models (a board's operator)",
     "run": "play an agent by an environment's protocol",
-    "bundle": "make a finished run a folder that anybody can check",
+    "bundle": "turn a finished run into a folder that can be checked",
     "verify": "check bundles",
     "compare": "hold bundles against a board, match by match",
     "opponent": "let learners meet an agent of a board (settings of a recipe)",

@@ -26,7 +26,7 @@ the maker by another way than a request before you list it. Names that were draw
 
 @dataclass(frozen=True, kw_only=True)
 class MakerOptions:
-    """Whose key, and where."""
+    """The maker's name and key, and the board."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """The maker, as in the list of reserved names."""
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
     if fault := public_key_fault(options.key):
         raise ConfigError(f"KEY {options.key[:80]!r}: {fault}.")
     if not options.board.is_dir():  # a mistyped folder is not made
-        raise ConfigError(f"--board {options.board}: there is no such folder.")
+        raise ConfigError(f"--board {options.board}: the folder does not exist.")
     given = Maker(name=options.name, public_key=options.key)
     with locked(options.board):
         charter = read_charter(options.board)

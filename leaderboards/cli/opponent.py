@@ -12,7 +12,7 @@ from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-DESCRIPTION = """Print what a recipe says to meet an agent of a board in training.
+DESCRIPTION = """Print the settings of a recipe that meet an agent of a board in training.
 
 Examples:
   srl leaderboard opponent leaderboards/published tiny
@@ -27,7 +27,7 @@ sampled follows from the recipe that it plays in.
 
 @dataclass(frozen=True, kw_only=True)
 class OpponentOptions:
-    """Who is met."""
+    """The agent to meet, and its board."""
 
     board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Folder of the board."""
@@ -38,7 +38,7 @@ class OpponentOptions:
     model: str = ""
     """MODEL or MODEL+ADAPTER with its weights, where the board does not hold them."""
     weight: float = 1.0
-    """Beside the other kinds of opponents."""
+    """Weight beside the other kinds of opponents."""
     key: str = ""
     """Fingerprint that the board's key must have."""
     out: Path | None = None
@@ -58,14 +58,16 @@ def main(argv: list[str]) -> int:
     from srl_agents.agents.contents import SHOWN
 
     if not options.board.is_dir():
-        raise ConfigError(f"{options.board} is no board: give the folder that `publish` writes to.")
+        raise ConfigError(
+            f"{options.board} is not a board: give the folder that `publish` writes to."
+        )
     if not options.weight > 0:
         raise ConfigError(f"--weight {options.weight:g}: use more than 0.")
     check_mentioned(options.board, options.agent, options.protocol)
     board = read_board(options.board)
     if options.key and options.key != board.fingerprint:
         raise ConfigError(
-            f"--key {options.key}: this board is signed by {board.fingerprint or 'nobody'}."
+            f"--key {options.key}: this board is signed by {board.fingerprint or 'no key'}."
         )
     found = published(board, options.agent, options.protocol)
     prompt = None if options.out is None else options.out.with_suffix(".prompt.json").resolve()

@@ -1,4 +1,4 @@
-"""A progress bar with the time left; a line every half minute where there is no terminal. On stderr."""
+"""A progress bar with the time left; a line every half minute without a terminal. On stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _EVERY_S = 30.0
-"""Between two lines of a log: what is done sooner prints none, and its command says what came of it."""
+"""Between two lines of a log; a shorter task prints none, and its command prints the result."""
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
@@ -57,7 +57,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     ) -> None:
         self._bar.stop()
 
-    def told(self, name: str, done: int, total: int) -> None:
+    def show(self, name: str, done: int, total: int) -> None:
         """``done`` of ``total`` of a task; the first call starts it."""
         if self._quiet:
             return

@@ -1,4 +1,4 @@
-"""`srl leaderboard publish`: put bundles that hold into a board."""
+"""`srl leaderboard publish`: put verified bundles into a board."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ beside each bundle what was checked and when.
 
 @dataclass(frozen=True, kw_only=True)
 class PublishOptions:
-    """What goes where."""
+    """Bundles to publish, and the board."""
 
     bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
     """Bundles, or folders of some."""
     board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder of the board."""
     level: Literal["L2", "L3"] = "L2"
-    """How far bundles are verified."""
+    """Level to which bundles are verified."""
     workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Processes that replay."""
     model: Annotated[
@@ -47,7 +47,7 @@ class PublishOptions:
     ] = ()
     """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
     reason: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
-    """For the changelog."""
+    """Reason to record in the changelog."""
     json: bool = False
     """Print JSON, and no progress."""
 
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
     from leaderboards.cli.verify import given_paths, sentence, sources_of, weights
 
     board, code = options.board, 0
-    told = []
+    published = []
     given = sources_of(options.model)
     folders = [found for path in given_paths(options.bundles) for found in find_bundles(path)]
     for folder, own in zip(folders, weights(given, folders), strict=True):
@@ -71,11 +71,11 @@ def main(argv: list[str]) -> int:
         if not verdict.accepted:
             code = 1
             print(sentence(verdict), file=sys.stderr)
-        told.append({"bundle": str(folder), "accepted": verdict.accepted, "new": new})
+        published.append({"bundle": str(folder), "accepted": verdict.accepted, "new": new})
         if verdict.accepted and not options.json:
             print(f"{folder}: {'added' if new else 'the board has the same claim: reproduced'}")
     if options.json:
-        print(plain_json(told))
+        print(plain_json(published))
     elif board.is_dir():
         print(visible("\n".join(describe(read_board(board)))))
     return code
@@ -94,7 +94,7 @@ def _publish(
         with private_copy(folder) as copy:
             with ProgressBar(options.json) as bar:
                 verdict = verify(
-                    copy, options.level, workers=options.workers, sources=sources, told=bar.told
+                    copy, options.level, workers=options.workers, sources=sources, progress=bar.show
                 )
             new = verdict.accepted and publish(
                 open_bundle(copy.folder), verdict, board, reason=options.reason

@@ -30,14 +30,14 @@ of both. Weights are read, nothing is played.
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterOptions:
-    """Who enters where."""
+    """Agents to register, and their protocols."""
 
     envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV ...")]
     """Ids of environments."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder for the requests."""
     agent: Agents = ()
-    """Who enters; may be repeated; without, the references play alone."""
+    """Agent that enters; may be repeated; without it, only the references play."""
     max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Per reply of a model; at most the protocol's."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None

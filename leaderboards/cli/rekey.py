@@ -21,7 +21,7 @@ Examples:
   srl leaderboard rekey my-board --model alice@30=tiny+snapshots/alice@30 --workers 2
   srl leaderboard rekey my-board --at-most L2
 
-For a key that was lost, or that somebody else has seen. Every bundle is checked again at the level that it
+For a key that was lost, or that another person has seen. Every bundle is checked again at the level that it
 has; one that does not hold is set aside. Then a new key signs the rest, and vouches for the registrations so
 far. The old key signs nothing from then on.
 """
@@ -54,23 +54,23 @@ def main(argv: list[str]) -> int:
     from leaderboards.charter import read_charter
     from leaderboards.publishing import rekey
 
-    board, told = options.board, []
+    board, checked = options.board, []
     with ProgressBar(options.json) as bar:
         for done in rekey(
             board,
             at_most=options.at_most,
             sources=sources_of(options.model),
             workers=options.workers,
-            told=bar.told,
+            progress=bar.show,
         ):
-            told.append(done)
+            checked.append(done)
             if not options.json:
                 held = f"{done.level} holds" if done.level else f"set aside: {done.reason}"
                 print(visible(f"{done.bundle}: {held}"), flush=True)
     charter = read_charter(board)
     key = charter.fingerprint if charter else ""
     if options.json:
-        print(plain_json({"fingerprint": key, "bundles": [asdict(done) for done in told]}))
+        print(plain_json({"fingerprint": key, "bundles": [asdict(done) for done in checked]}))
     else:
         print(f"the board's key is now {key}")
-    return 0 if all(done.level for done in told) else 1
+    return 0 if all(done.level for done in checked) else 1

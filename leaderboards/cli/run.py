@@ -46,16 +46,16 @@ Each environment gets a folder below DIR. Interrupted, or killed? The same comma
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Who plays where, and how."""
+    """Agents, environments and limits of a run."""
 
     envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
     """Ids of environments."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder to play in."""
+    """Folder to write the run to."""
     all: bool = False
     """Play every environment with a protocol."""
     agent: Agents = ()
-    """Who enters; may be repeated; without, the references play alone."""
+    """Agent that enters; may be repeated; without it, only the references play."""
     max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Per reply of a model; at most the protocol's."""
     tickets: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
@@ -70,20 +70,20 @@ class RunOptions:
     in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
     """Requests to all endpoints at once."""
     timeout_s: Annotated[float, tyro.conf.arg(metavar="S")] = 120.0
-    """For one try of one reply."""
+    """Seconds for one try of one reply."""
     deadline_s: Annotated[float, tyro.conf.arg(metavar="S")] = 600.0
-    """For all tries of one reply."""
+    """Seconds for all tries of one reply."""
     order: Literal["exact", "free"] = "exact"
     """exact: all matches advance together, and replies are the same each time; free: none waits for another,
     which is faster, and a model's replies may differ by rounding."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Play the first N seeds only; rows stay provisional; with a ticket, as many as it says."""
+    """Play the first N seeds only; rows stay provisional; a ticket sets their number."""
     attempts: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Declare how many runs this one is chosen from."""
     training_data: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
     """Declare what agents were trained on."""
     submitter: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """Declare who submits."""
+    """Declare the submitter."""
     json: bool = False
     """Print JSON, and no progress."""
 
@@ -92,8 +92,8 @@ def main(argv: list[str]) -> int:
     """Exit code: 0 played, 2 the user has something to fix.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept and how to go on.
-        SRLError: likewise of what else ended it.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text names what is kept and how to go on.
+        SRLError: the same for any other end.
     """
     options = read_options(
         RunOptions, command="srl leaderboard run", description=DESCRIPTION, argv=argv
@@ -155,7 +155,7 @@ def _play(
     command: str,
     bar: ProgressBar,
 ) -> dict[str, Any]:
-    """Play one environment; what is told of it as JSON."""
+    """Play one environment; its summary for the JSON output."""
     from leaderboards.run import BoardRun, Declared, opened
 
     run = BoardRun(
@@ -176,9 +176,9 @@ def _play(
     )
     with ExitStack() as ending, opened(run):
         before = len(run.done)
-        bar.told(protocol.name, before, len(run.specs))
+        bar.show(protocol.name, before, len(run.specs))
         try:
-            run.play(lambda done, of: bar.told(protocol.name, done, of))
+            run.play(lambda done, of: bar.show(protocol.name, done, of))
         except KeyboardInterrupt:
             ending.enter_context(second_ends_at_once())
             raise KeyboardInterrupt(

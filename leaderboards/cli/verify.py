@@ -41,12 +41,12 @@ exit codes: 0 all accepted, 1 one rejected, 2 a mistake in the command or someth
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
-    """What is checked, and how far."""
+    """Bundles to check, and the level."""
 
     bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
     """Bundles, or folders of some."""
     level: Literal["L0", "L1", "L2", "L3"] = "L2"
-    """How far."""
+    """Level to check up to."""
     workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Processes that replay."""
     model: Annotated[
@@ -76,7 +76,9 @@ def main(argv: list[str]) -> int:
     for folder, own in zip(folders, weights(given, folders), strict=True):
         with ProgressBar(options.json) as bar:
             verdicts.append(
-                verify(folder, options.level, workers=options.workers, sources=own, told=bar.told)
+                verify(
+                    folder, options.level, workers=options.workers, sources=own, progress=bar.show
+                )
             )
         if not options.json:
             print(sentence(verdicts[-1]), flush=True)
@@ -110,7 +112,7 @@ def given_paths(paths: Sequence[Path]) -> Sequence[Path]:
 
 
 def sentence(verdict: Verdict) -> str:
-    """A verdict for people."""
+    """A verdict as a sentence."""
     return visible(_sentence(verdict))
 
 
@@ -126,7 +128,7 @@ def sources_of(texts: Sequence[str]) -> dict[str, str]:
     """Agent id -> where its weights are.
 
     Raises:
-        ConfigError: a text is no AGENT=MODEL.
+        ConfigError: a text is not AGENT=MODEL.
     """
     given = {}
     for text in texts:
@@ -150,7 +152,7 @@ def weights(given: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str,
 
 
 def _models(folder: Path) -> set[str]:
-    """Agents with weights; none where the bundle is damaged, which `verify` tells."""
+    """Agents with weights; none where the bundle is damaged, which `verify` reports."""
     from leaderboards.agent_specs import is_model
     from leaderboards.bundle import open_bundle
     from leaderboards.intake import BundleError

@@ -1,7 +1,7 @@
 """Write a site: one page, scripts and styles beside it, and one data file per board and episode.
 
 Names and replies come from anywhere. They travel as data and reach the page as text nodes, and the
-content policy admits the files of the site alone. A page that was opened from disk may run scripts
+content policy admits only the files of the site. A page that was opened from disk may run scripts
 but not fetch files, so data files are calls with one JSON argument.
 """
 

@@ -1,1 +1,1 @@
-"""Bundles that lie: an honest one changed field by field and file by file, with every hash in order."""
+"""Forged bundles: an honest one changed field by field and file by file, with every hash in order."""

@@ -112,7 +112,7 @@ def check(case: Case) -> Finding | None:
     """Make a forgery again.
 
     Raises:
-        ConfigError: there is no forgery of that name.
+        ConfigError: no forgery has that name.
     """
     with honest_bundle() as (bundle, folder):
         for forgery in forgeries(bundle, folder):

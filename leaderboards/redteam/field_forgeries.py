@@ -1,4 +1,4 @@
-"""One bundle per field and per thing that may be wrong with it, made from the schema.
+"""One forged bundle per field and kind of fault, made from the schema.
 
 Which values are wrong is decided here, by the kind of a field, and not by asking the field's own check:
 a schema that lets too much through is found.
@@ -97,7 +97,7 @@ def _places(kind: Kind, value: Any, path: Path_) -> Iterator[tuple[Path_, Kind]]
 
 
 def _keys(kind: Kind, value: Any, path: Path_) -> Iterator[Path_]:
-    """Every key that may not be absent."""
+    """Places of all required keys."""
     for place, found in _places(kind, value, path):
         honest = value
         for step in place[len(path) :]:
@@ -108,7 +108,7 @@ def _keys(kind: Kind, value: Any, path: Path_) -> Iterator[Path_]:
 
 
 def _chosen(kind: Variant, value: Any) -> Object:
-    """The object that an honest value is."""
+    """The variant that an honest value matches."""
     return next(inner for key, inner in kind.by_key.items() if key in value)
 
 

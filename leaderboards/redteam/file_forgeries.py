@@ -1,4 +1,4 @@
-"""One bundle per file and per thing that a file, a link or a compressed stream can be instead."""
+"""One forged bundle per file and kind of fault: other files, links and compressed streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BLOCK_HEADER = 12
 """Where the first block of a stream of xz begins."""
 
 Change = Callable[[Path], None]
-"""What happens to a file."""
+"""Change of a file's bytes."""
 
 
 def file_forgeries(forger: Forger) -> Iterator[Forgery]:
@@ -136,7 +136,7 @@ _PLAIN: dict[str, Change] = {
 
 
 def _lines(edit: Callable[[bytes], bytes]) -> Change:
-    """The stream again, of edited lines."""
+    """The stream with its lines edited."""
     return _edited(lambda data: lzma.compress(edit(lzma.decompress(data)), preset=0))
 
 
@@ -145,7 +145,7 @@ def _of_size(line: bytes) -> Callable[[bytes], bytes]:
 
 
 def _claiming_memory(data: bytes) -> bytes:
-    """The stream says that unpacking it takes 4 GiB."""
+    """The stream claims that unpacking it takes 4 GiB."""
     size = 4 * (data[_BLOCK_HEADER] + 1)
     header = bytearray(data[_BLOCK_HEADER : _BLOCK_HEADER + size])
     header[header.index(b"\x21\x01") + 2] = 40
@@ -166,7 +166,7 @@ _PACKED: dict[str, Change] = {
         lambda data: lzma.compress(lzma.decompress(data), format=lzma.FORMAT_ALONE)
     ),
     "not compressed": _edited(lzma.decompress),
-    "a stream that wants 4 GiB": _edited(_claiming_memory),
+    "a stream that asks for 4 GiB": _edited(_claiming_memory),
     "a bomb of one line": _lines(_of_size(b"x" * 1024)),
     "a bomb of zero bytes": _lines(_of_size(b"\0" * 1024)),
     "a bomb of empty lines": _lines(_of_size(b"\n")),
@@ -241,7 +241,9 @@ _FOLDERS: dict[str, Callable[[Forger], Path]] = {
     "a page": _with("index.html", "<script>alert(1)</script>"),
     "a name of control characters": _with("\x1b[2J\n"),
     "a long name": _with("x" * 250),
-    "an adapter of nobody": _with(f"{ADAPTERS}/0123456789abcdef/adapter_config.json", "{}\n"),
+    "an adapter without an agent": _with(
+        f"{ADAPTERS}/0123456789abcdef/adapter_config.json", "{}\n"
+    ),
     "a file beside the adapters": _with(f"{ADAPTERS}/hook.py", "print('hello')\n"),
     "a folder below the adapters": _with(f"{ADAPTERS}/../{ADAPTERS}/x/adapter_config.json"),
     "code beside an adapter": _with(f"{ADAPTERS}/0123456789abcdef/modeling.py", "print(1)\n"),

@@ -48,7 +48,7 @@ class Stage(IntEnum):
     FILES = 2
     """After the files are listed with their hashes."""
     ROOT = 3
-    """After everything."""
+    """After all hashes, that of the root included."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Forger:
     tokens: Lines
     ratings: dict[str, Any]
     bundle: Bundle
-    """The honest one."""
+    """The honest bundle."""
 
     @classmethod
     def of(cls, bundle: Bundle, folder: Path) -> Forger:
@@ -94,7 +94,7 @@ class Forger:
         return self.folder
 
     def rehash(self) -> Path:
-        """As somebody who has read the code: every hash fits again."""
+        """Forge as an attacker who has read the code: every hash fits again."""
         return self.forge(lambda _: None, Stage.CONTENT)
 
     def forge(self, change: Callable[[Forger], None], stage: Stage) -> Path:
@@ -182,13 +182,13 @@ class Forger:
 
         spec = record.spec
         env: Any = make(spec.env_id, **spec.options, **options)
-        told = play(env, {s: player(s) for s in range(len(turns))}, spec.seed, split=spec.split)
-        told_tokens = record.tokens if tokens is None else tokens
+        episode = play(env, {s: player(s) for s in range(len(turns))}, spec.seed, split=spec.split)
+        forged_tokens = record.tokens if tokens is None else tokens
         forged = MatchRecord(
             spec=spec,
-            result=result_of(spec, told, told_tokens),
-            transcript=told,
-            tokens=told_tokens,
+            result=result_of(spec, episode, forged_tokens),
+            transcript=episode,
+            tokens=forged_tokens,
         )
         match, transcript, token_line = forged.lines
         self.matches[k], self.transcripts[k] = match, transcript
@@ -197,7 +197,7 @@ class Forger:
 
 
 def encode(value: Any) -> bytes:
-    """JSON as `canonical_json` writes it, which says what no honest file can: `Raw`, NaN, infinity."""
+    """JSON as `canonical_json` writes it, which holds what no honest file can: `Raw`, NaN, infinity."""
     marks: list[str] = []
 
     def mark(raw: Any) -> str:

@@ -1,6 +1,6 @@
 """A site with every kind of board, opened in a browser, and how its tests read it.
 
-A page may be drawn again between two commands to the browser. So tests wait until the page says which
+A page may be drawn again between two commands to the browser. So tests wait until the page names the
 address it shows (`arrived`), and read texts in one command (`texts`), never element by element.
 """
 
@@ -65,10 +65,10 @@ def fill_crowd(store: LeagueStore) -> None:
         for pool in ("bot:random", "bot:strong"):
             won = float(rng.choice([-1.0, 1.0]))
             spec = MatchSpec(env_id="blotto-v0", seed=1, split="eval", seats=(name, pool))
-            told = MatchResult(
+            result = MatchResult(
                 match_id=spec.match_id, outcomes=(won, -won), rewards=(won, -won), termination="ok"
             )
-            matches.append((spec, told))
+            matches.append((spec, result))
     store.report_many(matches)
 
 
@@ -104,10 +104,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with LeagueStore(folder / "league.db") as store:
         add_agents(store, NASTY)
         spec = MatchSpec(env_id="connect_four-v0", seed=0, split="eval", seats=(NASTY, "base"))
-        told = MatchResult(
+        result = MatchResult(
             match_id=spec.match_id, outcomes=(0.0, 0.0), rewards=(0.0, 0.0), termination="ok"
         )
-        store.report(spec, told)
+        store.report(spec, result)
         fill_replays(folder, store)
         fill_crowd(store)
         data, episodes = store_site(store, folder / TRANSCRIPTS, command=f"build {NASTY}")
@@ -135,7 +135,7 @@ def go(page, site: Path, address: str) -> Any:
 
 
 def arrived(page, address: str) -> Any:
-    """Wait until the page says that it shows an address."""
+    """Wait until the page reports the address that it shows."""
     shown = "const {dataset, ariaBusy} = document.querySelector('main'); return !ariaBusy && dataset.shown"
     wait_until(page, lambda p: p.execute_script(shown) == address)
     return page

@@ -116,7 +116,7 @@ def test_a_mistyped_board_is_not_made(
     tmp_path: Path, base: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path / "out", base, "--register", str(tmp_path / "borad")) == 2
-    assert "there is no board" in capsys.readouterr().err
+    assert "not a board. Give a folder" in capsys.readouterr().err
     assert not (tmp_path / "borad" / CHARTER).exists()
 
 

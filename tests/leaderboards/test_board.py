@@ -84,7 +84,7 @@ def test_what_was_not_accepted_is_not_published(kuhn: Bundle, tmp_path: Path) ->
     folder = forged.rehash()
     with pytest.raises(ConfigError, match="was not accepted at L2"):
         put(open_bundle(folder), tmp_path / "board")
-    with pytest.raises(ConfigError, match="was not accepted"):  # somebody else's verdict
+    with pytest.raises(ConfigError, match="was not accepted"):  # the verdict on another bundle
         publish(open_bundle(folder), verify(kuhn.folder, "L2", workers=0), tmp_path / "board")
     assert not (tmp_path / "board").exists()
 

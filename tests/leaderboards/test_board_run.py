@@ -58,10 +58,10 @@ def test_the_order_of_play_is_chosen_and_told(tmp_path: Path) -> None:
 
 
 def test_progress_counts_up_to_the_whole(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     with opened(run(tmp_path / "run")) as found:
-        found.play(lambda done, of: told.append((done, of)))
-    assert told == [(k + 1, 20) for k in range(20)]
+        found.play(lambda done, of: progress.append((done, of)))
+    assert progress == [(k + 1, 20) for k in range(20)]
 
 
 @pytest.mark.parametrize("cut", [1, 200, 5000])
@@ -74,11 +74,11 @@ def test_a_line_that_was_cut_short_is_played_again_and_nothing_else(
     data = journal.read_bytes()[:-cut]
     journal.write_bytes(data)
     lines = data.count(b"\n")
-    told: list[int] = []
+    progress: list[int] = []
     with opened(run(tmp_path / "cut")) as again:
         assert len(again.done) == lines
-        again.play(lambda done, _: told.append(done))
-    assert told == list(range(lines + 1, 21))
+        again.play(lambda done, _: progress.append(done))
+    assert progress == list(range(lines + 1, 21))
     names = [r.spec.match_id for r in read_journal(tmp_path / "cut", whole.specs)]
     assert len(set(names)) == len(names) == 20
     claims = [write_bundle(tmp_path / n, tmp_path / "out").claim for n in ("whole", "cut")]
@@ -163,7 +163,7 @@ SHOWN = PromptSettings().followed_by((("a card", "<action>bet</action>"),))
 
 @pytest.fixture
 def prompted_adapter(tmp_path: Path) -> Path:
-    """A folder that says which prompt its adapter was trained behind; the weights play no part."""
+    """A folder that names the prompt that its adapter was trained behind; the weights play no part."""
     folder = tmp_path / "alice"
     folder.mkdir()
     (folder / "adapter_config.json").write_text('{"r": 2, "lora_alpha": 4}')
@@ -239,7 +239,7 @@ calls = {"left": 0}
 
 
 def shaky(rng: np.random.Generator) -> Callable[[str], str]:
-    """A bot that raises as often as ``calls`` says."""
+    """A bot that raises ``calls`` times."""
     bot = load_entry_point(registry.spec(KUHN).bots["middle"])(rng)
 
     def act(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The board's numbers come from evaluation alone, and its page holds everything it needs."""
+"""The board's numbers come only from evaluation, and its page holds everything it needs."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def add(store: LeagueStore, number: int, seats=("a", "b"), outcomes=(1.0, -1.0),
         "seats": seats,
         "number": number,
     }
-    told = {"outcomes": outcomes, "rewards": outcomes, "termination": "ok", "turns": 10}
-    told |= {k: changes.pop(k) for k in list(changes) if k not in MatchSpec.__slots__}
+    outcome = {"outcomes": outcomes, "rewards": outcomes, "termination": "ok", "turns": 10}
+    outcome |= {k: changes.pop(k) for k in list(changes) if k not in MatchSpec.__slots__}
     spec = MatchSpec(**(values | changes))
-    store.report(spec, MatchResult(match_id=spec.match_id, **told))
+    store.report(spec, MatchResult(match_id=spec.match_id, **outcome))
 
 
 def small_store(path: Path, *names: str) -> LeagueStore:
@@ -189,7 +189,7 @@ def test_descent_with_a_cycle_or_unknown_parents_ends(tmp_path: Path) -> None:
 
 
 def test_a_cooperative_game_is_ranked_by_returns_with_strangers(tmp_path: Path) -> None:
-    """a and b reach 0.75 together, a and c 0.5; a alone 1: a's cross-play is 0.625, b's 0.75."""
+    """a and b reach 0.75 together, a and c 0.5; a with itself 1: a's cross-play is 0.625, b's 0.75."""
     with small_store(tmp_path / "league.db", "a", "b", "c") as store:
         for n in range(2):
             add(store, n, env_id="split_clues-v0", seats=("a", "b"), outcomes=(0.5, 0.5))
@@ -232,7 +232,7 @@ def test_partners_of_ones_own_lineage_count_nowhere(tmp_path: Path) -> None:
 def test_a_board_shows_the_last_published_attack_of_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of default options alone; nothing where nobody attacked."""
+    """Only of default options; empty without an attack."""
     attacked = Report("nim-v0", measures={"gain": -0.5, "half": 0.1, "thoughtless": "rank 1"})
     monkeypatch.setattr("leaderboards.hackability.published", lambda: {"nim-v0": attacked})
     with small_store(tmp_path / "league.db") as store:
@@ -440,7 +440,7 @@ def test_the_plotting_library_is_the_one_that_its_version_file_names() -> None:
 
 @pytest.mark.slow
 def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(tmp_path: Path, capsys) -> None:
-    """Play, bundle, publish, build: the table has the bundle's numbers and says how it was checked."""
+    """Play, bundle, publish, build: the table has the bundle's numbers and names the level of its checks."""
     run, board, site = tmp_path / "run", tmp_path / "board", tmp_path / "site"
     for command in (
         ["run", "kuhn_poker-v0", "--out", str(run), "--seeds", "2"],

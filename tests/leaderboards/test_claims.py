@@ -108,11 +108,11 @@ def test_a_code_that_an_entrant_agreed_with_itself_earns_it_nothing() -> None:
         assert found[name]["cross_play"] == pytest.approx((0.25 + 3 * 0.5) / 4)
         assert found[name]["held_out"] == pytest.approx(0.25)
         assert found[name]["self_play"] == 1.0
-    assert found[HELD_OUT]["held_out"] is None  # with itself it is no stranger
+    assert found[HELD_OUT]["held_out"] is None  # it does not meet itself as a stranger
 
 
 def test_focal_returns_by_hand() -> None:
-    """Four seats: strong takes 0.6 a seat, whoever else sits there gets 0.1 times the strong seats."""
+    """Four seats: strong takes 0.6 a seat, another agent there gets 0.1 times the strong seats."""
     protocol = small("commons-v0")
 
     def outcome(spec: MatchSpec) -> list[float]:
@@ -120,10 +120,10 @@ def test_focal_returns_by_hand() -> None:
         return [2 * (0.6 if name == S else 0.1 * strong) - 1 for name in spec.seats]
 
     found = rows(ratings(protocol, played(protocol, [], 2, outcome)))
-    visitor, resident, alone = found[R]["scenarios"]
+    visitor, resident, self_play = found[R]["scenarios"]
     assert [s["seats_held"] for s in found[R]["scenarios"]] == [1, 3, 4]
-    assert (visitor["own"], resident["own"], alone["own"]) == pytest.approx((0.3, 0.1, 0.0))
-    assert (visitor["others"], resident["others"], alone["others"]) == (0.6, 0.6, None)
+    assert (visitor["own"], resident["own"], self_play["own"]) == pytest.approx((0.3, 0.1, 0.0))
+    assert (visitor["others"], resident["others"], self_play["others"]) == (0.6, 0.6, None)
     assert found[R]["focal_return"] == pytest.approx(0.2)  # self-play is shown, not counted
     assert found[R]["matches"] == 2 * 9
     assert found[S]["focal_return"] == pytest.approx(0.6)

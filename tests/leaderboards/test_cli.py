@@ -32,9 +32,9 @@ def test_build_prints_the_table_and_where_to_look(store: Path, tmp_path: Path, c
 def test_json_holds_the_boards_and_the_command_repeats(store: Path, tmp_path: Path, capsys) -> None:
     out = str(tmp_path / "site")
     assert main(["build", "--store", str(store), "--out", out, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    written = json.loads(Path(told["data"]).read_text())
-    assert told["boards"] == written["boards"]
+    output = json.loads(capsys.readouterr().out)
+    written = json.loads(Path(output["data"]).read_text())
+    assert output["boards"] == written["boards"]
     assert written["command"] == f"srl leaderboard build --store '{store}' --out {out}"
 
 
@@ -67,10 +67,10 @@ def test_an_empty_store_and_one_without_evaluation_are_said(tmp_path: Path, caps
 )
 def test_mistakes_take_one_line_and_code_2(arguments, words, capsys) -> None:
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert words in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert words in output.err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["build", "--help"]])

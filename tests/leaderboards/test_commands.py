@@ -16,13 +16,13 @@ from leaderboards.redteam.forger import Forger
 def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, board = str(tmp_path / "run"), str(tmp_path / "board")
     assert main(["run", "kuhn_poker", "nim", "--seeds", "1", "--out", out]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [
         f"kuhn_poker-v0: 20 matches in {out}/kuhn_poker-v0",
         f"nim-v0: 20 matches in {out}/nim-v0",
         f"next: srl leaderboard bundle {out}",
     ]
-    assert not told.err  # off a terminal progress is printed after 30 s
+    assert not output.err  # off a terminal progress is printed after 30 s
     assert main(["bundle", out, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert [entry["env"] for entry in made] == ["kuhn_poker-v0", "nim-v0"]
@@ -97,8 +97,8 @@ def test_mistakes_take_one_line_and_code_2(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert words in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert words in output.err
     assert list(tmp_path.iterdir()) == []

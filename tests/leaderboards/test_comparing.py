@@ -70,7 +70,7 @@ def test_an_agent_of_the_same_name_and_other_contents_is_another(
     bundle: Bundle, tmp_path: Path
 ) -> None:
     board = board_of(bundle.folder, tmp_path)
-    bundle.agents[1].spec["bot"] = "somebody else"
+    bundle.agents[1].spec["bot"] = "another bot"
     try:
         difference = compare(bundle, board).difference
     finally:
@@ -82,4 +82,4 @@ def test_a_folder_that_is_no_board_is_refused(
     bundle: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", str(bundle.folder), "--board", str(tmp_path / "nowhere")]) == 2
-    assert "is no board" in capsys.readouterr().err
+    assert "is not a board" in capsys.readouterr().err

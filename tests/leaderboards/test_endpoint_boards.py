@@ -93,7 +93,7 @@ def test_usage_cost_and_thinking_are_in_the_bundle_and_no_key_is_anywhere(
         # the greeting gets one retry, so one refusal is left for the first real request
         server.refusals.pop()
         assert main(arguments(tmp_path / "run", "here", MODEL)) == 0
-    told = json.loads(capsys.readouterr().out)[0]["endpoints"]["m0"]
+    reported = json.loads(capsys.readouterr().out)[0]["endpoints"]["m0"]
     assert main(["bundle", str(tmp_path / "run")]) == 0
     for path in (tmp_path / "run").rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
@@ -105,14 +105,17 @@ def test_usage_cost_and_thinking_are_in_the_bundle_and_no_key_is_anywhere(
     ]
     one = (8 * 1 + 32 * 0.5 + 9 * 10) / 1e6
     assert [reply.cost for reply in replies] == pytest.approx([one] * len(replies))
-    assert (told["replies"], told["cost"]) == (len(replies), pytest.approx(one * len(replies)))
-    assert (told["reasoning_tokens"], told["fingerprints"]) == (5 * len(replies), ["fp_7"])
+    assert (reported["replies"], reported["cost"]) == (
+        len(replies),
+        pytest.approx(one * len(replies)),
+    )
+    assert (reported["reasoning_tokens"], reported["fingerprints"]) == (5 * len(replies), ["fp_7"])
     verdict = verify(bundle.folder, "L2", workers=0)
     assert verdict.accepted, verdict.rejected
     entry = type("AnEntry", (), {"bundle": bundle})()
     shown = usage_of([entry])[bundle.root, "m0"]
     assert (shown["cost"], shown["currency"], shown["price_date"]) == (
-        told["cost"], "USD", "2026-11-22",
+        reported["cost"], "USD", "2026-11-22",
     )  # fmt: skip
 
     forged = Forger.of(bundle, tmp_path / "forged")
@@ -137,9 +140,9 @@ def test_a_run_of_nothing_but_failures_stops_with_one_line(
 
         server.reply = reply
         assert main([*arguments(tmp_path / "run", server.url, MODEL), "--deadline-s", "0.5"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert "server_error" in told[-1]
-    assert "replies in a row were lost: stopped" in told[-1]
+    reported = capsys.readouterr().err.splitlines()
+    assert "server_error" in reported[-1]
+    assert "replies in a row were lost: stopped" in reported[-1]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What the page says of a row's origin: whose words, which bundle speaks, and which level counts."""
+"""A row's origin on the page: the submitter's statements, the bundle it comes from, and its level."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ def a_match(
     number: int, seats: tuple[str, ...] = ("a", "b"), invalid: int = 0
 ) -> tuple[MatchSpec, MatchResult]:
     spec = MatchSpec(env_id="nim-v0", seed=number, split="eval", seats=seats, number=number)
-    told = MatchResult(
+    result = MatchResult(
         match_id=spec.match_id, outcomes=(1.0, -1.0), rewards=(1.0, -1.0), termination="ok",
         invalid_replies=(0, invalid),
     )  # fmt: skip
-    return spec, told
+    return spec, result
 
 
 def a_game(seed: int = 3, **options: Any) -> Transcript:
@@ -78,8 +78,8 @@ def test_the_viewer_has_every_seats_view_of_every_step() -> None:
     assert episode["boards"][-1] == env.render()
     moves = [turn["played"] for turns in episode["steps"] for turn in turns if turn["played"]]
     assert moves == [reply[8:-9] for step in game.steps for reply in step.replies.values()]
-    told = [turn["reply"] for turns in episode["steps"] for turn in turns if turn["reply"]]
-    assert told == [reply for step in game.steps for reply in step.replies.values()]
+    shown = [turn["reply"] for turns in episode["steps"] for turn in turns if turn["reply"]]
+    assert shown == [reply for step in game.steps for reply in step.replies.values()]
 
 
 def test_a_recording_that_claims_another_result_is_marked() -> None:

@@ -197,7 +197,7 @@ def other_seat(step: dict[str, Any]) -> None:
     step["replies"] = {"63": "<action>bet</action>"}
 
 
-def nobody(step: dict[str, Any]) -> None:
+def no_seat(step: dict[str, Any]) -> None:
     step["replies"] = {}
 
 
@@ -213,7 +213,7 @@ def longer(step: dict[str, Any]) -> None:
     step["invalid"] = [*step["invalid"], None]
 
 
-@pytest.mark.parametrize("change", [other_seat, nobody, both, shorter, longer])
+@pytest.mark.parametrize("change", [other_seat, no_seat, both, shorter, longer])
 def test_steps_that_no_game_has_reach_no_site(
     change: Callable[[dict[str, Any]], None], honest: Bundle, tmp_path: Path
 ) -> None:

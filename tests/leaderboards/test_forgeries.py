@@ -158,7 +158,7 @@ def test_a_change_alone_breaks_the_hashes(
     assert names.get(forge, f"record {LAST} ") in verdict.rejected
 
 
-# --- what is changed by somebody who makes every hash fit again ------------------------------
+# --- changes by a forger who makes every hash fit again ----------------------------------
 
 
 def protocol_hash(o: Forger) -> None:
@@ -301,7 +301,7 @@ def believe_transcripts(o: Forger) -> None:
 def test_a_bot_that_plays_other_moves_is_found_out_by_its_own_replies(
     honest: Bundle, tmp_path: Path
 ) -> None:
-    """Everything replays; only a bot that acts again tells."""
+    """Everything replays; only a repeated move of the bot shows the forgery."""
     forged = Forger.of(honest, tmp_path)
     seat, honestly = next(iter(forged.record(LAST).transcript.steps[0].replies.items()))
     other = "<action>bet</action>" if "check" in honestly else "<action>check</action>"
@@ -341,8 +341,8 @@ def test_a_missing_file_is_rejected(name: str, honest: Bundle, tmp_path: Path) -
 def test_a_file_more_is_rejected_with_new_hashes_too(honest: Bundle, tmp_path: Path) -> None:
     forged = Forger.of(honest, tmp_path)
     (forged.folder / "notes.txt").write_text("trust me\n")
-    assert "notes.txt is no part of a bundle" in verify(forged.folder, "L0").rejected
-    assert "notes.txt is no part of a bundle" in verify(forged.rehash(), "L0").rejected
+    assert "notes.txt is not part of a bundle" in verify(forged.folder, "L0").rejected
+    assert "notes.txt is not part of a bundle" in verify(forged.rehash(), "L0").rejected
 
 
 def test_another_name_of_the_folder_is_rejected(honest: Bundle, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def site(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 def replaced(value: Any, text: str) -> Any:
-    """The data with this text in the place of every text that is no part of the site's own structure."""
+    """The data with this text in the place of every text outside the site's own structure."""
     if isinstance(value, dict):
         own = ("mode", "env_id", "slug", "when", "level")
         return {k: v if k in own else replaced(v, text) for k, v in value.items()}

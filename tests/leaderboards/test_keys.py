@@ -1,4 +1,4 @@
-"""Keys: made once, kept where nobody publishes them, and a signature holds for one value and purpose."""
+"""Keys: made once, kept outside what is published, and a signature holds for one value and purpose."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_boards_key_that_is_not_here_is_named(tmp_path: Path) -> None:
     assert board_key(key.public, board).public == key.public
     (path,) = keys_folder().iterdir()
     path.write_text("no key")
-    with pytest.raises(KeyFileError, match="is no private key"):
+    with pytest.raises(KeyFileError, match="is not a private key"):
         board_key(key.public, board)
     other = new_board_key(board)
     os.replace(keys_folder() / next(p for p in keys_folder().iterdir() if p != path), path)

@@ -122,8 +122,8 @@ def test_forged_log_probabilities_are_found(
     honest: Bundle, place: int, tmp_path: Path, base: Path
 ) -> None:
     forged = Forger.of(honest, tmp_path)
-    told = forged.record(place).tokens[0][-1].logprobs
-    tokens = changed_tokens(forged, place, logprobs=(told[0] / 2, *told[1:]))
+    claimed = forged.record(place).tokens[0][-1].logprobs
+    tokens = changed_tokens(forged, place, logprobs=(claimed[0] / 2, *claimed[1:]))
     reply = last_reply(forged, place)
     verdict = audit(forged_with(forged, place, tokens, reply), base)
     assert verdict.reached == "L2"
@@ -196,7 +196,7 @@ def test_swapped_hashes_of_a_model_are_found(
 def test_replies_of_a_stronger_model_do_not_pass_as_those_of_the_declared_one(
     honest: Bundle, base: Path, adapter: Path, tmp_path: Path
 ) -> None:
-    """All is consistent but the adapter: the folder holds other weights of the same shape, hash told."""
+    """Only the adapter is inconsistent: the folder holds other weights of the same shape, with their hash."""
     other = tmp_path / "other"
     model = BaseModel.load(base, lora_rank=2, lora_alpha=4)
     model.add_adapter("a", seed=5)
@@ -267,7 +267,7 @@ def test_tokens_of_another_kind_are_found_without_the_model(
 def test_a_file_more_beside_the_adapters_is_found(honest: Bundle, tmp_path: Path) -> None:
     forged = Forger.of(honest, tmp_path)
     (forged.folder / "adapters" / "hook.py").write_text("print('hello')\n")
-    assert "adapters/hook.py is no part of a bundle" in verify(forged.rehash(), "L0").rejected
+    assert "adapters/hook.py is not part of a bundle" in verify(forged.rehash(), "L0").rejected
 
 
 @pytest.mark.parametrize("name", ["", "new\nline", "openai/gpt-5", "Bot:strong", "p@01", "p\u0430"])
@@ -311,11 +311,11 @@ def test_a_prompt_is_part_of_what_an_agent_is_and_of_its_bundle(
         assert agent.spec["prompt"] != bare.spec["prompt"]
         assert agent.contents != bare.contents
     assert [agent.parent for agent in prompted.entrants] == ["plain", None]
-    told, bare = (
+    shown, bare = (
         {r.spec.match_id: r.tokens for r in b.records() if r.tokens} for b in (prompted, honest)
     )
-    assert told.keys() == bare.keys()
-    assert told != bare
+    assert shown.keys() == bare.keys()
+    assert shown != bare
 
 
 def change_example(shown: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Agents of a published board are met in training, and nobody else under their name."""
+"""Agents of a published board are met in training, and no other agent under their name."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def alice() -> Published:
 
 
 def recipe(tmp_path: Path, settings: dict[str, Any]) -> LeagueRecipe:
-    """The quickstart against this agent alone, for one short update."""
+    """The quickstart against only this agent, for one short update."""
     opponents = {"mirror": 0, "live": 0, "past": 0, **settings["opponents"]}
     short = (
         "updates=1",
         "rollout={start_states: 1, group_size: 2, max_new_tokens: 6}",
         "evaluation={every: 0, final_pairs: 1, bots: []}",
     )
-    told = dump(load(LeagueRecipe, SHIPPED / "quickstart-tiny.yaml", short))
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump(told | {"opponents": opponents}))
+    recipe = dump(load(LeagueRecipe, SHIPPED / "quickstart-tiny.yaml", short))
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe | {"opponents": opponents}))
     return load(LeagueRecipe, tmp_path / "r.yaml")
 
 
@@ -95,11 +95,11 @@ def test_a_bundle_that_was_changed_after_it_was_signed_gives_no_opponent(
     shutil.copy(PUBLISHED / "board.json", board)
     assert published(read_board(board), "alice@30")
     manifest = board / FIVE / bundle.name / "manifest.json"
-    told = json.loads(manifest.read_text())
-    (own,) = (agent for agent in told["claim"]["agents"] if agent["agent_id"] == "alice@30")
+    bundle = json.loads(manifest.read_text())
+    (own,) = (agent for agent in bundle["claim"]["agents"] if agent["agent_id"] == "alice@30")
     own["spec"]["adapter"] = "0" * 64
-    manifest.write_text(json.dumps(told))
-    with pytest.raises(ConfigError, match=r"nobody is called 'alice@30'.*set aside"):
+    manifest.write_text(json.dumps(bundle))
+    with pytest.raises(ConfigError, match=r"no agent is called 'alice@30'.*set aside"):
         published(read_board(board), "alice@30")
 
 
@@ -110,11 +110,11 @@ def test_who_cannot_be_proven_or_found_is_refused_by_name(alice: Published, tmp_
         return Published(agent, Entry(bundle, "L2", alice.entry.verified))
 
     for one, model, words in (
-        (other(**{ENDPOINT: {}}), "", "nobody can prove"),
+        (other(**{ENDPOINT: {}}), "", "whose weights cannot be proved"),
         (other(base_sha256="0" * 64, base="mine"), "", "a folder on another machine"),
         (other(), "", r"does not hold the adapter .* 'tiny\+FOLDER'"),
         (other(), "tiny", "is an adapter"),
-        (other(adapter=None), "tiny+x", "is a base alone"),
+        (other(adapter=None), "tiny+x", "is a base without an adapter"),
         (other(), "bot:random", "give MODEL"),
         (other(shown={"system": "Play."}), "", "give --out"),
     ):
@@ -138,9 +138,9 @@ def test_the_command_writes_the_settings_of_a_recipe(
 ) -> None:
     out, board = tmp_path / "o.yaml", str(PUBLISHED)
     assert main(["opponent", board, "tiny", "--weight", "0.5", "--out", str(out)]) == 0
-    told = yaml.safe_load(out.read_text())["opponents"]
-    assert told["agents"] == {"tiny": 0.5}
-    assert set(told["pinned"]["tiny"]) == {"base_sha256", "prompt", "tokenizer"}
+    opponents = yaml.safe_load(out.read_text())["opponents"]
+    assert opponents["agents"] == {"tiny": 0.5}
+    assert set(opponents["pinned"]["tiny"]) == {"base_sha256", "prompt", "tokenizer"}
     assert main(["opponent", board, "bot:strong", "--protocol", "nim-v0"]) == 0
     assert "bots:\n    strong: 1.0" in capsys.readouterr().out
     assert main(["opponent", board, "tiny", "--key", "0123"]) == 2

@@ -61,16 +61,16 @@ def test_a_board_opens_by_link_and_by_menu_and_back_returns(page, site: Path) ->
 
 def test_unknown_boards_and_matches_are_said(page, site: Path) -> None:
     assert "no board nowhere" in find(go(page, site, "board=nowhere"), "[role=alert]").text
-    assert "no match id" in find(go(page, site, "match=../x"), "[role=alert]").text
+    assert "not a match id" in find(go(page, site, "match=../x"), "[role=alert]").text
 
 
 def test_the_overview_stands_whole_and_says_what_is_measured(page) -> None:
     inner = "const {scrollHeight, clientHeight} = arguments[0]; return scrollHeight - clientHeight"
     box = find(page, "[aria-label=Environments] .grid-scroll")
     assert page.execute_script(inner, box) == 0
-    (told,) = texts(page, "#measured")
+    (text,) = texts(page, "#measured")
     for word in ("Elo", "strangers", "per seat", "ranked", "interval", "the farther one"):
-        assert word in told
+        assert word in text
     assert texts(page, "[aria-label='Set aside'] li") == [f"nim-v0/{NASTY} {NASTY}"]
 
 
@@ -141,11 +141,11 @@ def test_every_mode_says_what_its_number_is(page, site: Path) -> None:
         ("split_clues-v0", ("cross-play", "neither itself nor of its lineage")),
         ("commons-v0", ("focal return", "per seat")),
     ):
-        (told,) = texts(go(page, site, f"board={board}"), "#measured")
+        (text,) = texts(go(page, site, f"board={board}"), "#measured")
         for word in (*words, "ranked by it", "95 % interval over seeds"):
-            assert word in told, (board, word)
-        assert ("farther side" in told) is ("Elo" in told)
-        assert ("half of the 95 %" in told) is ("Elo" not in told)
+            assert word in text, (board, word)
+        assert ("farther side" in text) is ("Elo" in text)
+        assert ("half of the 95 %" in text) is ("Elo" not in text)
 
 
 def test_names_that_have_room_are_not_cut(page, site: Path) -> None:
@@ -170,14 +170,14 @@ def test_a_row_says_who_submitted_it_and_how_it_was_checked(page, site: Path) ->
         assert word in row.replace("\u2009", " "), word
     button = find(page, ".agent > .name")
     button.send_keys(Keys.ENTER)
-    (told,) = texts(page, "dialog")
+    (text,) = texts(page, "dialog")
     for word in (
         "Its weights cannot be proven", "3 registrations of this agent with the board, 1 declared",
         "L2, the lowest of 66",
         "40 matches at L2, 26 matches at L3", "signed with the board's key", "2030-01-02 03:04",
     ):  # fmt: skip
-        assert word in told, word
-    assert told.count(NASTY) == 6  # submitter, dated model, training data, srl, commit, command
+        assert word in text, word
+    assert text.count(NASTY) == 6  # submitter, dated model, training data, srl, commit, command
     assert all_of(page, "dialog img") == all_of(page, "dialog a") == []
     page.switch_to.active_element.send_keys(Keys.ESCAPE)
     assert texts(page, "dialog") == []
@@ -185,7 +185,7 @@ def test_a_row_says_who_submitted_it_and_how_it_was_checked(page, site: Path) ->
     box.clear()
     box.send_keys("bot:strong")
     find(page, ".agent > .name").click()
-    assert "nobody submitted the agent" in texts(page, "dialog")[0]
+    assert "the agent has no submitter" in texts(page, "dialog")[0]
 
 
 def test_filters_count_what_is_left(page, site: Path) -> None:
@@ -195,7 +195,7 @@ def test_filters_count_what_is_left(page, site: Path) -> None:
     assert sorted(names(page)) == ["alice@2", "alice@4", "alice@8"]
     assert find(page, "[aria-label=Ranking] output").text == "3 of 12 agents"
     box.clear()
-    box.send_keys("nobody at all")
+    box.send_keys("no such agent")
     assert names(page) == []
     box.send_keys(Keys.CONTROL, "a", Keys.BACKSPACE)
     assert len(names(page)) == 12
@@ -286,9 +286,9 @@ def test_curves_are_drawn_and_read_by_keys(page, site: Path) -> None:
     wait_until(page, lambda p: all_of(p, ".plot canvas"))
     page.execute_script("arguments[0].focus()", plot)
     page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    told = find(page, ".chart output")
-    wait_until(page, lambda p: told.text.startswith("step 0: "))
-    assert "alice" in told.text
+    output = find(page, ".chart output")
+    wait_until(page, lambda p: output.text.startswith("step 0: "))
+    assert "alice" in output.text
     assert "better" in find(page, "[aria-label=Learning] .plain").text
 
 

@@ -1,4 +1,4 @@
-"""Protocols: frozen, one per environment, and a schedule that nobody can bend."""
+"""Protocols: frozen, one per environment, and a schedule that entrants cannot influence."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_a_schedule_is_balanced_and_its_references_do_not_depend_on_entrants(
     matches = schedule(protocol, entrants, seeds)
     ids = [m.match_id for m in matches]
     assert len(set(ids)) == len(ids)
-    alone = {m.match_id for m in schedule(protocol, [], seeds)}
-    assert {m.match_id for m in matches if not set(m.seats) & set(entrants)} == alone
+    references_only = {m.match_id for m in schedule(protocol, [], seeds)}
+    assert {m.match_id for m in matches if not set(m.seats) & set(entrants)} == references_only
     assert ids[: len(ids) // seeds] == [m.match_id for m in schedule(protocol, entrants, 1)]
     for entrant in entrants:
         held = Counter(seat for m in matches for seat, who in enumerate(m.seats) if who == entrant)

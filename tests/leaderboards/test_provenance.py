@@ -1,4 +1,4 @@
-"""What a manifest tells of the machine that made it."""
+"""What a manifest holds about the machine that made it."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from leaderboards.provenance import provenance, without_folders
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "kept"),
     [
         ("srl leaderboard run --all --out runs/b", "srl leaderboard run --all --out runs/b"),
         ("srl leaderboard run nim --out /home/ann/b", "srl leaderboard run nim --out b"),
@@ -22,8 +22,8 @@ from leaderboards.provenance import provenance, without_folders
         ("srl run --training-data 'a/b and 1/2'", None),
     ],
 )
-def test_no_folder_of_the_machine_is_told(command: str, told: str | None) -> None:
-    assert without_folders(command) == (told or command)
+def test_no_folder_of_the_machine_is_kept(command: str, kept: str | None) -> None:
+    assert without_folders(command) == (kept or command)
 
 
 def test_a_manifest_has_the_command_without_folders() -> None:

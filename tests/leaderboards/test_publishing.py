@@ -1,4 +1,4 @@
-"""A board takes what was registered with it, signs what it checked, and knows whose a name is."""
+"""A board takes what was registered with it, signs what it checked, and records the owner of a name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOKENS = 4
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A base that the board knows by its weights, so that it can be audited without being given."""
+    """A base whose weights the board has on its list, so that it can be audited without being given."""
     folder = tmp_path_factory.mktemp("base")
     random_model.build(folder, context=2048)
     with pytest.MonkeyPatch.context() as patch:
@@ -79,7 +79,7 @@ def test_who_was_not_registered_with_this_board_is_refused(base: Path, tmp_path:
 
 @pytest.mark.slow
 def test_a_renamed_agent_draws_the_same_replies(base: Path, tmp_path: Path) -> None:
-    """So the best of many names is no better than one. Without a ticket, all seeds are the same."""
+    """So the best of many names gains nothing over one. Without a ticket, all seeds are the same."""
     replies = []
     for name in ("a", "b"):
         bundle = make_bundle(tmp_path / name, GAME, (f"{name}={base}",), TOKENS)
@@ -101,7 +101,7 @@ def test_an_agent_that_is_left_out_of_its_ticket_is_missed(base: Path, tmp_path:
 def test_only_who_registered_makes_a_bundle_of_the_ticket(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tickets are public. Below L3 a copied one would let anybody lose in the owner's name."""
+    """Tickets are public. Below L3 a copied one would let a stranger lose in the owner's name."""
     board = tmp_path / "board"
     agents = (f"alice={base}",)
     ticket = registered(board, GAME, agents, TOKENS)
@@ -219,7 +219,7 @@ def test_rekey_of_a_mistyped_folder_makes_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rekey", str(tmp_path / "borad")]) == 2
-    assert "borad is no board with a key" in capsys.readouterr().err
+    assert "borad is not a board with a key" in capsys.readouterr().err
     assert not (tmp_path / "borad").exists()
 
 

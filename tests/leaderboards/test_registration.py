@@ -1,4 +1,4 @@
-"""Registrations: seeds nobody can choose, tickets nobody can edit, attempts nobody can hide."""
+"""Registrations: seeds that entrants cannot choose, tickets they cannot edit, attempts they cannot hide."""
 
 from __future__ import annotations
 
@@ -253,13 +253,13 @@ def test_a_bad_request_is_set_aside_and_the_others_are_drawn(
     (mail / "blocked.ticket.json" / "mine").mkdir(parents=True)
     assert main(["draw", str(mail), "--board", str(board), "--json"]) == 1
     out, err = capsys.readouterr()
-    told = {Path(done["request"]).name.partition(".")[0]: done for done in json.loads(out)}
-    aside = {name for name, done in told.items() if done["reason"]}
+    drawn = {Path(done["request"]).name.partition(".")[0]: done for done in json.loads(out)}
+    aside = {name for name, done in drawn.items() if done["reason"]}
     assert aside == {*bad, "pipe", "link", "blocked"}
     assert "10 of 12 requests set aside, the others are drawn" in err
     assert all(f"set aside: {mail / name}.request.json: " in err for name in aside)
-    assert read_ticket(mail / "ann.ticket.json").number == told["ann"]["number"] == 0
-    assert read_ticket(mail / "zoe.ticket.json").number == told["zoe"]["number"] == 2
+    assert read_ticket(mail / "ann.ticket.json").number == drawn["ann"]["number"] == 0
+    assert read_ticket(mail / "zoe.ticket.json").number == drawn["zoe"]["number"] == 2
     (board / REGISTRATIONS).write_text("edited\n")
     assert main(["draw", str(mail), "--board", str(board)]) == 2
 

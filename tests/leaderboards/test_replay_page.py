@@ -1,4 +1,4 @@
-"""Replays in a real browser: step, play, choose a view; a board is nobody's view; replies are text."""
+"""Replays in a real browser: step, play, choose a view; a board shows no seat's view; replies are text."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def show(page, view: str) -> None:
 
 
 def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(page, site: Path) -> None:
-    """The game is nobody's view; a view says whose it is, and stands alone."""
+    """The game is not a seat's view; a view names its seat, and stands by itself."""
     go(page, site, first_match(page, site))
     assert texts(page, ".seat .view") == []
-    assert "nobody's own view" in texts(page, "figure.board figcaption")[0]
+    assert "not a seat's view" in texts(page, "figure.board figcaption")[0]
     assert find(page, "figure.board svg").get_attribute("aria-label").startswith("Heaps: ")
     for seat in ("0", "1"):
         show(page, seat)
@@ -82,13 +82,13 @@ def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(page, s
 
 def test_a_replay_says_which_move_was_played(page, site: Path) -> None:
     go(page, site, first_match(page, site))
-    told = []
+    tags = []
     for _ in range(12):
-        told += texts(page, ".seat .tag")
+        tags += texts(page, ".seat .tag")
         find(page, "body").send_keys(Keys.ARROW_RIGHT)
-    assert any(re.fullmatch(r"plays \d \d", word) for word in told)
-    assert any(re.fullmatch(r"not accepted: malformed, \d \d is played for it", w) for w in told)
-    assert "accepted" not in told
+    assert any(re.fullmatch(r"plays \d \d", word) for word in tags)
+    assert any(re.fullmatch(r"not accepted: malformed, \d \d is played for it", w) for w in tags)
+    assert "accepted" not in tags
 
 
 def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, site: Path) -> None:
@@ -98,12 +98,13 @@ def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, sit
     assert page.execute_script("return document.querySelector('[aria-label=Speed]').value") == "4"
     body.send_keys(" ")
     assert texts(page, ".play") == ["❚❚ pause"]
-    body.send_keys(Keys.HOME)  # whoever steps takes over
+    body.send_keys(Keys.HOME)  # a user's step takes over
     assert texts(page, ".play") == ["▶ play"]
     page.execute_script(
-        """const told = document.querySelector(".steps output");
-        window.seen = [told.textContent];
-        new MutationObserver(() => window.seen.push(told.textContent)).observe(told, {childList: true});"""
+        """const output = document.querySelector(".steps output");
+        window.seen = [output.textContent];
+        const record = () => window.seen.push(output.textContent);
+        new MutationObserver(record).observe(output, {childList: true});"""
     )
     find(page, ".play").click()
     wait_until(page, lambda p: texts(p, ".steps output") == ["the end"], 60)

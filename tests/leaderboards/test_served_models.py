@@ -1,4 +1,4 @@
-"""Models behind endpoints: they play, their bundles replay, and nobody pretends to have audited them."""
+"""Models behind endpoints: they play, their bundles replay, and no level claims to have audited them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asked(**change: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """A model that bets, behind a prompt; its server wants a key."""
+    """A model that bets, behind a prompt; its server requires a key."""
     folder = tmp_path_factory.mktemp("served")
     recipe = folder / "recipe.yaml"
     recipe.write_text(
@@ -87,14 +87,14 @@ def test_a_bundle_of_a_served_model_says_who_was_asked_and_how(bundle: Bundle) -
 
 
 def test_a_bundle_holds_what_the_endpoint_reported_of_each_reply(bundle: Bundle) -> None:
-    told = Served(finish="stop", prompt_tokens=40, completion_tokens=9, model=DATED)
+    served = Served(finish="stop", prompt_tokens=40, completion_tokens=9, model=DATED)
     for record in bundle.records():
         replied = {
             seat: sum(seat in step.replies for step in record.transcript.steps)
             for seat, name in enumerate(record.spec.seats)
             if name == "me"
         }
-        assert record.served == {seat: (told,) * turns for seat, turns in replied.items()}
+        assert record.served == {seat: (served,) * turns for seat, turns in replied.items()}
         lines = {str(seat): [ROW] * turns for seat, turns in replied.items()}
         assert record.lines[0].get("served", {}) == lines
 
@@ -180,17 +180,13 @@ def test_a_bot_reports_nothing(bundle: Bundle, tmp_path: Path) -> None:
 def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path) -> None:
     verdict = verify(bundle.folder, "L2", workers=0)
     assert verdict.accepted, verdict.rejected
-    assert (
-        "me answered through an endpoint: which weights replied, nobody can check" in verdict.notes
-    )
+    assert "me answered through an endpoint: its weights cannot be checked" in verdict.notes
     with pytest.raises(ConfigError, match="agent me was not registered with a board"):
         publish(bundle, verdict, tmp_path / "board")
 
     audited = verify(bundle.folder, "L3", workers=0)
     assert audited.reached == "L2"
-    assert (
-        "agent me answered through an endpoint: there are no weights to audit" in audited.rejected
-    )
+    assert "agent me answered through an endpoint: it has no weights to audit" in audited.rejected
 
 
 @pytest.mark.parametrize(
@@ -304,9 +300,9 @@ def test_what_cannot_work_is_said_in_one_line(
 ) -> None:
     command = ["run", "kuhn_poker-v0", "--out", str(tmp_path / "run"), "--unregistered"]
     assert main([*command, *arguments]) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == 1
     assert not (tmp_path / "run/kuhn_poker-v0/run.json").exists()
 
 
@@ -317,9 +313,9 @@ def test_all_agents_that_cannot_enter_are_named_at_once(
     given = [part for agent in agents for part in ("--agent", agent)]
     command = ["run", "kuhn_poker-v0", "nim-v0", "--out", str(tmp_path / "run"), "--unregistered"]
     assert main([*command, *given]) == 2
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     for words in ("'tiny'", "agent name '_a'", "not an adapter folder", "no server answers"):
-        assert words in told
+        assert words in printed
 
 
 def test_a_server_that_was_not_up_yet_does_not_spoil_the_folder(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def _stop(_writer: object) -> None:
 
 
 def test_a_board_of_an_earlier_version_is_read_and_goes_on(board: Path) -> None:
-    """It has no head and no index, and its charter says so."""
+    """It has no head and no index, as its charter states."""
     charter = read_charter(board)
     assert charter is not None
     before = registrations(board)

@@ -41,6 +41,6 @@
     const game = envId.replace(/-v\d+$/, ""), drawn = DRAWN[game]?.(text, before);
     const marks = drawn && game === "connect_four" ? seats.slice(0, 2).map((name, seat) => el("span", { class: `c${seat} seat-name` }, `${"XO"[seat]}: seat ${seat}, ${name}`)) : [];
     return el("figure", { class: "board" }, drawn || el("pre", { tabindex: "0" }, text),
-      el("figcaption", {}, el("span", {}, `The game ${when}, as a spectator sees it: nobody's own view.${drawn && before ? ` ${LEGENDS[game]}` : ""}`), ...marks));
+      el("figcaption", {}, el("span", {}, `The game ${when}, as a spectator sees it: not a seat's view.${drawn && before ? ` ${LEGENDS[game]}` : ""}`), ...marks));
   };
 })();

@@ -42,12 +42,12 @@
   function origin(board, row) {
     const { entry } = row;
     if (!entry) {
-      const why = board.protocol ? "A reference of the protocol, which plays in every bundle: nobody submitted it." : "This board was made from a league store: nobody submitted the agent, and nobody checked it.";
+      const why = board.protocol ? "A reference of the protocol, which plays in every bundle: it has no submitter." : "This board was made from a league store: the agent has no submitter and was not checked.";
       return [el("p", { class: "lead" }, why)];
     }
     return [
       el("dl", { class: "entry" },
-        fact("submitted by", entry.submitter || "nobody is named"),
+        fact("submitted by", entry.submitter || "not stated"),
         entry.owner ? fact("owner", owner(entry)) : null,
         entry.attempts ? fact("attempts", attempts(entry.attempts)) : null,
         fact("endpoint", endpoint(entry.endpoint)),

@@ -44,7 +44,7 @@
   }
 
   async function showMatch(match, turn, current) {
-    if (!/^[0-9a-f]+$/.test(match)) throw new Error(`${match} is no match id.`);
+    if (!/^[0-9a-f]+$/.test(match)) throw new Error(`${match} is not a match id.`);
     const episode = await SRL.load(`episodes/${match}`);
     if (!current()) return;
     const page = SRL.replayPage(episode, turn, (step) => {
