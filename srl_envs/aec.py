@@ -15,7 +15,7 @@ class GameAEC(AECEnv[str, Observation, str]):
     """PettingZoo's AEC interface over a parallel environment.
 
     Where several seats move at the same moment they are selected one after the other, and their
-    replies are held back until all are in; nobody sees another's reply early.
+    replies are held back until all are in; no seat sees another's reply early.
 
     Where all seats move in every step (`Game.simultaneous`), every cycle selects all of them, as
     PettingZoo's `aec_to_parallel` needs it. While a refused seat tries again, the others have
@@ -31,7 +31,7 @@ class GameAEC(AECEnv[str, Observation, str]):
         self.agents: list[str] = []
         self.agent_selection = ""
         self._queue: tuple[str, ...] = ()
-        """Who is selected after that."""
+        """Agents that are selected next."""
         self._over = False
         self._all_selected = env.game.simultaneous
         self.render_mode = env.render_mode
@@ -59,7 +59,7 @@ class GameAEC(AECEnv[str, Observation, str]):
 
     @property
     def infos(self) -> dict[str, dict[str, Any]]:  # type: ignore[override] # written when asked for
-        """What each agent is told beside its observation; see `GameEnv`."""
+        """What each agent receives beside its observation; see `GameEnv`."""
         for agent in self.agents:
             self._info(agent)
         return self._infos
@@ -80,7 +80,7 @@ class GameAEC(AECEnv[str, Observation, str]):
 
         Raises:
             EpisodeOverError: called before `reset` or after the end.
-            InvalidActionError: the agent is on move, and the reply is no text.
+            InvalidActionError: the agent is on move, and the reply is not a text.
         """
         if not self.agents:
             raise EpisodeOverError("the episode is over (or not started): call reset().")
@@ -109,7 +109,7 @@ class GameAEC(AECEnv[str, Observation, str]):
         self.env.close()
 
     def _advance(self) -> None:
-        """All that were selected have replied."""
+        """Step the environment once all selected agents have replied."""
         env = self.env
         env.advance(self._held)
         self._held = {}

@@ -38,7 +38,9 @@ class Bot:
         return f"Bot({self._factory!r}, seed={self._seed})"
 
     def __getstate__(self) -> dict[str, Any]:
-        if isinstance(self._act, FunctionType):  # pickle knows no closures, copy would share them
+        if isinstance(
+            self._act, FunctionType
+        ):  # pickle cannot hold closures, copy would share them
             drawn = self._rng.bit_generator.state
             return {"_factory": self._factory, "_seed": self._seed, "drawn": drawn}
         return self.__dict__

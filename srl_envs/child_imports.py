@@ -1,4 +1,4 @@
-"""What the Python processes that we start may import: what this one may, and nothing else.
+"""Import paths of the Python processes that SRL starts: those of this process, and nothing else.
 
 Python puts the current folder before everything else where a process is started with ``-m`` or ``-c``. A
 `random.py` in a user's folder would then replace the standard library's in the child and not in its parent.

@@ -1,4 +1,4 @@
-"""How the seats of one episode keep to the rules: tries, default moves, notices, and their cost."""
+"""Tries, default moves, notices and forfeits of the seats in one episode, and their cost."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class Conduct:
         self.retrying = any(self.tries)
 
     def idle(self) -> tuple[int, ...]:
-        """Seats for which default moves alone were played: short games forfeit them as well."""
+        """Seats for which only default moves were played: short games forfeit them as well."""
         if not any(self.defaults):  # as in most episodes
             return ()
         return tuple(s for s, n in enumerate(self.defaults) if n and s not in self.moved)
 
     def encode(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The tallies as JSON values."""
         return {
             "tries": list(self.tries),
             "fallbacks": list(self.defaults),
@@ -86,7 +86,7 @@ class Conduct:
         }
 
     def decode(self, data: Mapping[str, Collection[Any]]) -> None:
-        """Take over what `encode` gave."""
+        """Restore the tallies from the values of `encode`."""
         self.tries, self.defaults = list(data["tries"]), list(data["fallbacks"])
         self.moved, self.format = set(data["moved"]), list(data["format"])
         self.notices, self.retrying = list(data["errors"]), any(data["tries"])

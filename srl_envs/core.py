@@ -1,4 +1,4 @@
-"""What a game is: a pure state machine, from which every view is derived.
+"""The interface of a game: a pure state machine, from which every view is derived.
 
 A game never sees a model, a process-wide random generator or the text around an action. The views
 (`srl_envs.parallel`, `srl_envs.aec`, `srl_envs.single`) parse replies, count retries and pay the
@@ -57,7 +57,7 @@ class Streams:
     """
 
     instance: np.random.Generator
-    """Draws the problem, the board, the deal; used by `Game.new` alone."""
+    """Draws the problem, the board, the deal; used only by `Game.new`."""
     chance: np.random.Generator
     """Random events after the start, and the moves of ``invalid="random_legal"``."""
     seats: np.random.Generator
@@ -74,7 +74,7 @@ class Streams:
     def split(self) -> Split:
         """The split that `episode_entropy` put in, for games whose instances are a fixed list.
 
-        "train" where the entropy is no episode's.
+        "train" where the entropy does not belong to an episode.
         """
         return SPLITS[self._entropy[2]] if len(self._entropy) == 4 else "train"
 
@@ -168,13 +168,13 @@ class Game(ABC, Generic[State, Action]):
     """Longest body of an action block; code games use 8192."""
     max_observation_chars: int = 8192
     reference_names: tuple[str, ...] = ()
-    """Names of what `references` tells; an instance may have others than its class."""
+    """Names of the values of `references`; an instance may have others than its class."""
     rows_to_train: int = 0
-    """Rows of a collection in split train, which `Streams.rows` may name; 0 where tasks are no rows."""
+    """Rows of a collection in split train, which `Streams.rows` may name; 0 without rows."""
     rows_each: int = 1
-    """Different rows that an episode asks."""
+    """Number of different rows in an episode."""
     resource: str = ""
-    """Name in `components` of the share of the scarce pool that a seat won; empty where there is no pool."""
+    """Name in `components` of the share of the scarce pool that a seat won; empty without a pool."""
 
     @abstractmethod
     def new(self, streams: Streams) -> State:
@@ -193,7 +193,7 @@ class Game(ABC, Generic[State, Action]):
         """Read the body of an action block.
 
         Raises:
-            IllegalMoveError: the body is no legal action; its text tells the seat why.
+            IllegalMoveError: the body is not a legal action; the seat reads the reason in its text.
         """
 
     @abstractmethod
@@ -243,13 +243,13 @@ class Game(ABC, Generic[State, Action]):
         """What decides whether the seat's next move is right, for judges that players never meet.
 
         ``answer`` is what `AnswerScorer` compares with, ``calls`` or ``tests`` what `CodeScorer` runs; JSON
-        values, named as `reference_names` says. Empty where the move answers no question. No observation
+        values, named as in `reference_names`. Empty where the move answers no question. No observation
         and no info holds it.
         """
         return {}
 
     def answered(self, body: str) -> str:
-        """An accepted action body as a plain reply to the question, without what else the move says."""
+        """An accepted action body as a plain reply to the question, without the rest of the move."""
         return body
 
     def forfeit(self, state: State, seat: int) -> tuple[float, ...]:
@@ -268,7 +268,7 @@ class Game(ABC, Generic[State, Action]):
     def swap_hidden(self, state: State, seat: int, other: State) -> State:
         """``state`` with all that ``seat`` may not know taken from ``other``, another episode's start.
 
-        The checks of `srl_envs.testing` compare what ``seat`` is told before and after. The result
+        The checks of `srl_envs.testing` compare what ``seat`` receives before and after. The result
         need not be reachable by play. The default is for games that show all seats the same.
         """
         return state

@@ -1,7 +1,7 @@
-"""What this project is called where packages are installed from, and what its extras bring.
+"""Name of this project's distribution, and the packages of its extras.
 
 The import names (`srl_envs`, `srl_agents`, `leaderboards`) and the command ``srl`` are other names:
-the distribution ``srl`` belongs to another project. Every error and card that tells a user what to
+the distribution ``srl`` belongs to another project. Every error and card that names a package to
 install asks here.
 """
 
@@ -38,7 +38,7 @@ def install_command(extra: str) -> str:
     """What to type for an extra, quoted for every shell: ``pip install "srl-envs[rewards]"``.
 
     Raises:
-        KeyError: there is no such extra.
+        KeyError: the extra does not exist.
     """
     if extra not in EXTRAS:
         raise KeyError(extra)

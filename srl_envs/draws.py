@@ -22,7 +22,7 @@ _LARGEST = 0xFFFFFFFF
 _BITS = 32
 _POOL_WORDS = 4
 _words_of = Struct("<16I").unpack
-"""Of a digest of 64 bytes."""
+"""Words of a digest of 64 bytes."""
 
 
 class Draws:
@@ -52,7 +52,7 @@ class Draws:
         count = high - low
         if count == 1:
             return low  # takes no word
-        # Lemire's method: the upper half of a product. Where 2**32 is no multiple of count, the first
+        # Lemire's method: the upper half of a product. Where 2**32 is not a multiple of count, the first
         # of the lower halves would make some numbers more likely.
         while True:
             product = (self._unread.pop() if self._unread else self._word()) * count

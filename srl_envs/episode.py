@@ -211,7 +211,7 @@ def load_transcript(path: str | Path) -> Transcript:
     try:
         lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
         if len(lines) < 2:
-            raise TranscriptError(f"{path} is no transcript: it has {len(lines)} lines.")
+            raise TranscriptError(f"{path} is not a transcript: it has {len(lines)} lines.")
         header, *steps, result = lines
         if header.pop("format") != FORMAT_VERSION:
             raise TranscriptError(f"{path}: written by another version of SRL.")
@@ -221,7 +221,9 @@ def load_transcript(path: str | Path) -> Transcript:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, TranscriptError):
             raise
-        raise TranscriptError(f"{path} is no transcript: {type(error).__name__}: {error}") from None
+        raise TranscriptError(
+            f"{path} is not a transcript: {type(error).__name__}: {error}"
+        ) from None
 
 
 def rotate_seats(policies: Mapping[int, Policy], by: int = 1) -> dict[int, Policy]:

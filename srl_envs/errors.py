@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SRLError(Exception):
-    """Base of all errors that SRL raises on purpose; its text says what was given and what to do."""
+    """Base of all errors that SRL raises on purpose; its text names what was given and what to do."""
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ class ForeignCodeError(ConfigError):
 
 
 def add_advice(error: SRLError, advice: str) -> None:
-    """Add sentences to the end of an error's text; a `ConfigError` says itself what to change, and stays."""
+    """Add sentences to the end of an error's text; a `ConfigError` has advice already, and stays."""
     if not isinstance(error, ConfigError):
         error.args = (f"{error} {advice}",)
 
@@ -87,11 +87,11 @@ class IllegalMoveError(SRLError, ValueError):
 
 
 class InvalidActionError(SRLError, TypeError):
-    """The caller of `step` passed something that is no reply: not text, or none for a seat on move."""
+    """The caller of `step` passed an invalid reply: not text, or none for a seat on move."""
 
 
 class PolicyError(SRLError, RuntimeError):
-    """A policy raised instead of replying: its episode is void, and nobody is charged."""
+    """A policy raised instead of replying: its episode is void, and no seat is charged."""
 
 
 class EpisodeOverError(SRLError, RuntimeError):
@@ -157,11 +157,11 @@ class FaultError(ModelError):
 
 
 class MemoryLimitError(SRLError, MemoryError):
-    """A model's work does not fit into memory; the text says which work, and what to lower."""
+    """A model's work does not fit into memory; the text names the work and what to lower."""
 
 
 class ReplyRoomError(MemoryLimitError):
-    """One reply alone needs more memory than there is; fewer at once would not help."""
+    """A single reply needs more memory than is available; a smaller batch would not help."""
 
 
 class LostReplyError(ModelError):
@@ -173,7 +173,7 @@ class UnknownVersionError(ModelError, LookupError):
 
 
 class DeadlineError(SRLError, TimeoutError):
-    """Something that must happen within a time did not; the text says what and how long."""
+    """An operation exceeded its time limit; the text names the operation and the limit."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from srl_envs.errors import ForeignCodeError, nearest
 
 OPTION = "--no-foreign-code"
-"""Of every command."""
+"""Option of every command that refuses foreign code."""
 VARIABLE = "SRL_NO_FOREIGN_CODE"
 """Environment variable that does the same, and that processes which we start inherit."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
@@ -84,7 +84,7 @@ def load_entry_point(target: str) -> Any:
 
     Raises:
         ForeignCodeError: it is not SRL's own, and the switch is on.
-        ModuleNotFoundError, AttributeError: there is no such module or name; gives the nearest. Beside them
+        ModuleNotFoundError, AttributeError: the module or name does not exist; names the nearest. Beside them
             what the module itself raises.
     """
     if not may_import(target):
@@ -119,7 +119,7 @@ def _in_brackets(hint: str) -> str:
 def require_known(what: str, target: str, known: Collection[str]) -> None:
     """Refuse a name from a file that SRL does not offer for its place, with the switch on.
 
-    Modules of SRL are no exception: a file that may name any function of ours could name one that starts
+    Modules of SRL are treated alike: a file that may name any function of ours could name one that starts
     programs.
 
     Args:

@@ -1,4 +1,4 @@
-"""Every registered environment under `gymnasium.make`, and gymnasium only where somebody imports it.
+"""Every registered environment under `gymnasium.make`, which imports gymnasium only on use.
 
 Importing gymnasium costs twice as much as importing srl_envs, and most programs need only one of
 the two. So ids are passed on at once where gymnasium is loaded, and else when it is imported.

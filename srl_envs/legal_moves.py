@@ -16,12 +16,12 @@ _bodies: dict[str, str] = {}
 
 
 class Refusal(NamedTuple):
-    """Why a reply is no legal move."""
+    """Why a reply is not a legal move."""
 
     label: str
     """``malformed`` or ``illegal``."""
     problem: str
-    """For the one who replied."""
+    """Message for the seat that replied."""
 
 
 def read_moves(
@@ -45,7 +45,7 @@ def read_moves(
         from, and the refusals of the other seats.
 
     Raises:
-        InvalidActionError: a seat on move has no reply, or one that is no text.
+        InvalidActionError: a seat on move has no reply, or one that is not text.
     """
     actions: dict[int, Any] = {}
     bodies: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Make environments and bots by name, each interface when it is first asked for."""
+"""Make environments and bots by name, each interface imported on first use."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def make(env_id: str, *, wrappers: Sequence[Mapping[str, Any]] = (), **options: 
             "random_legal"), ``max_retries``, ``forfeit_after``, ``render_mode``, and the game's own.
 
     Returns:
-        A `GameEnv`. Where an entry point of a third party is no `Game`, what it returns as it is: some
-        other ParallelEnv, which only `srl_envs.testing.check_public_suites` knows how to use.
+        A `GameEnv`. Where a third party's entry point does not return a `Game`, its return value as it is:
+        another ParallelEnv, which only `srl_envs.testing.check_public_suites` can use.
 
     Raises:
         UnknownEnvironmentError: no such id.

@@ -1,8 +1,8 @@
-"""Words that one seat writes and another reads: cleaned, quoted, and told apart from the move.
+"""Messages between seats: cleaned, quoted, and separated from the move.
 
 A message is data. Shown to another seat it must not read as an action block, as a line of the game,
 or as anything that the reader cannot see. Games that let a seat talk while it moves share one form of
-the action body, read by `split_body`: the move alone, or a line ``say: ...`` above it.
+the action body, read by `split_body`: only the move, or a line ``say: ...`` above it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[ !-;=?-_a-~]*")
 
 
 class Spoken(NamedTuple):
-    """An action body, taken apart."""
+    """An action body, split into message and move."""
 
     message: str
     """Cleaned; empty where the seat said nothing."""
@@ -77,7 +77,7 @@ def split_body(body: str, limit: int, *, example: str) -> Spoken:
         example: a legal move, for the error text.
 
     Raises:
-        IllegalMoveError: there is no move, or more than a message and a move.
+        IllegalMoveError: the move is missing, or there is more than a message and a move.
     """
     lines = [*filter(None, map(str.strip, body.replace("\r", "\n").split("\n")))]
     if not lines or lines[-1][: len(SAY)].lower() == SAY:

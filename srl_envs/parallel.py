@@ -2,7 +2,7 @@
 
 The shell reads replies, counts retries, takes the fallback move, forfeits, and pays the ``format``
 component; the game only ever sees legal actions. Seats that are not on move are ignored and never
-charged. What a seat sees and is told is written when somebody asks; the parallel view asks for all.
+charged. Observations and infos are written on request; the parallel view requests all.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     components) and ``forfeited``.
 
     Args:
-        spec: what the registry knows of the environment.
+        spec: the environment's entry in the registry.
         game: the rules.
         rules: the options that ``game`` was made with, for transcripts.
         split: "train" and "eval" draw from disjoint streams, and never the same instance where
@@ -105,7 +105,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.agents: list[str] = []
         self.outcomes: tuple[float, ...] | None = None
         self.paid: tuple[float, ...] = (0.0,) * game.seats
-        """Outcome paid so far, per seat."""
+        """Outcome of each seat that was paid so far."""
         self.forfeited: tuple[int, ...] = ()
         self.pays = False
         """Whether the last step paid or cost anything; else all of `rewards` are 0."""
@@ -144,7 +144,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
     @property
     def most_text_chars(self) -> int:
-        """Longest text that a seat is shown."""
+        """Length of the longest text that a seat reads."""
         return len(self.header) + self.game.max_observation_chars
 
     @property
@@ -159,7 +159,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
     @property
     def statistic_names(self) -> tuple[str, ...]:
-        """Components of an episode that are told at its end and not paid."""
+        """Components of an episode that are reported at its end and not paid."""
         entropy = episode_entropy(*self._name_and_version, self.default_split, 0)
         return tuple(self.game.components(self.game.new(Streams(*entropy)), 0))
 
@@ -286,7 +286,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return rewards
 
     def info(self, agent: str) -> dict[str, Any]:
-        """What one agent is told beside its observation, in a fresh dict."""
+        """One agent's info, beside its observation, in a fresh dict."""
         seat = self._seat_of[agent]
         label, cost = self._faults.get(seat, _NO_FAULT) if self._faults else _NO_FAULT
         info: dict[str, Any] = {
@@ -504,7 +504,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
 
 class _Names(dict[tuple[int, ...], tuple[str, ...]]):
-    """Seats -> their names, written once."""
+    """Cache of the agents' names for sets of seats."""
 
     def __missing__(self, seats: tuple[int, ...]) -> tuple[str, ...]:
         names = self[seats] = tuple([seat_name(seat) for seat in seats])

@@ -13,7 +13,7 @@ OWN = (
     "srl_envs.families.reasoning.math_duel:lead",
     "srl_envs.families.cards.hanabi_mini:points_so_far",
 )
-"""Those that come with the games."""
+"""Potentials that come with the games."""
 
 
 def find_potential(target: str) -> Potential:
@@ -34,5 +34,5 @@ def find_potential(target: str) -> Potential:
             "package.module:function."
         ) from None
     if not callable(found) or isinstance(found, type):
-        raise ConfigError(f"potential={target!r} is no function of (text, seat); name one.")
+        raise ConfigError(f"potential={target!r} is not a function of (text, seat); name one.")
     return found  # type: ignore[no-any-return] # checked to be callable

@@ -1,4 +1,4 @@
-"""What every prompt begins with: how a reply is read, and what one without a move costs."""
+"""Header of every prompt: how a reply is read, and the cost of a reply without a move."""
 
 from __future__ import annotations
 

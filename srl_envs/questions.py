@@ -1,7 +1,7 @@
-"""Questions of public collections as one prompt and one rule each: what benchmarks ask outside of games.
+"""Questions of public benchmarks, outside of games: one prompt and one rule for each.
 
 A collection is a JSONL file, plain or gzipped. Games over the same rows take them with ``tasks=``
-(`srl_envs.task_rows`); here a row is asked once, alone, and its own rule says whether the reply is right.
+(`srl_envs.task_rows`); here each row is one question, and its own rule decides whether the reply is right.
 
 Sources: GSM8K arXiv:2110.14168, MATH arXiv:2103.03874, HumanEval arXiv:2107.03374, MBPP arXiv:2108.07732.
 """
@@ -30,7 +30,7 @@ class Question:
 
     id: str
     text: str
-    """What a model reads."""
+    """Prompt that a model reads."""
     fields: Mapping[str, Any]
     """What the collection's rubric reads beside the reply."""
     asks: str
@@ -66,10 +66,10 @@ def find_file(name: str, folder: Path) -> Path:
     """The file of a collection in a folder of data.
 
     Raises:
-        ConfigError: there is none; says which names were looked for.
+        ConfigError: the collection is missing; lists the names that were tried.
     """
     if not folder.is_dir():
-        raise ConfigError(f"{name}: there is no folder {folder}. {_NAME_FOLDER}")
+        raise ConfigError(f"{name}: the folder {folder} does not exist. {_NAME_FOLDER}")
     places = [*collection(name).files, *(place.format(name=name) for place in _FOUND_IN)]
     for place in places:
         if (folder / place).is_file():

@@ -1,4 +1,4 @@
-"""Read settings on after a mistake, so that all of them are reported at once.
+"""Continue to read settings after a mistake, so that all mistakes are reported at once.
 
 A setting that cannot be used is *set aside*: its default, or its `STAND_IN` where that one means that it is
 absent, takes its place while the others are read and checked. A later mistake that mentions a setting that

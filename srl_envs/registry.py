@@ -86,7 +86,7 @@ def register(
 ) -> None:
     """Add an environment under a versioned id. Nothing is imported until it is made.
 
-    The arguments are the fields of `EnvSpec`. `gymnasium.make` knows the environment as well, under
+    The arguments are the fields of `EnvSpec`. `gymnasium.make` finds the environment as well, under
     the name that `srl_envs.gymnasium_ids.gymnasium_id` gives.
 
     Raises:
@@ -196,7 +196,7 @@ def _spec_of_class(target: str) -> EnvSpec:
     require_known(f"environment {target!r}", target, own)
     try:
         game = load_entry_point(target)
-    except Exception as error:  # foreign code: its fault is told with its place
+    except Exception as error:  # foreign code: the error names its place
         raise ConfigError(
             f"environment {target!r}: it cannot be imported, {type(error).__name__}: {error}. Install the "
             "package that holds it, or set PYTHONPATH to its folder."

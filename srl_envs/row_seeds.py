@@ -1,4 +1,4 @@
-"""Seeds that name the rows of a collection which an episode asks, so that a trainer can play each row once.
+"""Seeds that choose an episode's rows of a collection, so that a trainer can play each row once.
 
 A seed below 2**64, as every protocol has, leaves rows to chance. Above these 64 bits may stand a mark and
 the places of rows in their split, 32 bits each. What else the episode draws comes from the whole number.

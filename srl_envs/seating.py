@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def require_seat(env: GameEnv, place: str, seat: object) -> None:
-    """Refuse what is no seat number of ``env``; ``place`` starts the message and quotes ``seat``.
+    """Refuse a value that is not a seat number of ``env``; ``place`` starts the message and quotes ``seat``.
 
     Raises:
-        ConfigError: says what to write instead.
+        ConfigError: names what to write instead.
     """
     names = env.possible_agents
     if isinstance(seat, str) and seat in names:
@@ -51,7 +51,7 @@ def require_opponents(env: GameEnv, opponents: Mapping[int, Policy | str]) -> No
     """Refuse opponents that cannot be seated; seats may be left out.
 
     Raises:
-        ConfigError: there is no such seat, or a policy is neither a bot's name nor callable.
+        ConfigError: a seat does not exist, or a policy is neither a bot's name nor callable.
         UnknownPolicyError: no bot has this name.
     """
     if not isinstance(opponents, Mapping):
@@ -67,12 +67,12 @@ def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
     """Refuse policies that do not fill the seats of ``env``, as `srl_envs.play` takes them.
 
     Raises:
-        ConfigError: a seat has no policy, or there is no such seat; says what to write.
+        ConfigError: a seat has no policy or does not exist; names what to write.
         UnknownPolicyError: no bot has this name.
     """
     if not hasattr(env, "env_spec"):
         raise ConfigError(
-            f"play: {env!r} is no parallel environment of srl_envs; give one from srl_envs.make, or an id."
+            f"play: {env!r} is not a parallel environment of srl_envs; give one from srl_envs.make, or an id."
         )
     seats = len(env.possible_agents)
     if not isinstance(policies, Mapping):
@@ -108,7 +108,7 @@ def missing_action(agent: str, seat: int, actions: Any) -> InvalidActionError:
     elif seat in actions:
         given = "step() got seat numbers; it takes agents' names, like"
     elif actions:
-        given = f"step() got actions for {', '.join(map(str, actions))} alone; add"
+        given = f"step() got actions for only {', '.join(map(str, actions))}; add"
     else:
         given = "step() got no action; give"
     return InvalidActionError(
@@ -117,7 +117,7 @@ def missing_action(agent: str, seat: int, actions: Any) -> InvalidActionError:
 
 
 def require_text(agent: str, reply: object) -> None:
-    """Refuse a reply that is no text.
+    """Refuse a reply that is not text.
 
     Raises:
         InvalidActionError: ``reply`` is not a string.

@@ -104,7 +104,7 @@ def _dict(value: Any, item: Any, place: str) -> dict[str, Any]:
         raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(f"{place}: the key {key} is no text: write '{key}', in quotes.")
+            raise ConfigError(f"{place}: the key {key} is not a text: write '{key}', in quotes.")
     reading = Reading()
     found = {
         key: reading.part(partial(_convert, own, item, f"{place}.{key}"), key)
@@ -202,7 +202,7 @@ def _union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:
 
 @functools.cache
 def _tags(kinds: tuple[Any, ...]) -> tuple[str, dict[Any, Any]] | None:
-    """The field whose one `Literal` value tells these dataclasses apart, and who has which value.
+    """The `Literal` field that distinguishes these dataclasses, and the dataclass of each value.
 
     Without the field a value is read as the first of them.
     """
@@ -225,9 +225,9 @@ def _literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
 
 
 def _refuse_not_finite(value: Any, place: str) -> None:
-    """Options whose kind only somebody else knows are numbers that JSON can hold, too."""
+    """Refuse NaN and infinities, also in options whose type is not declared here."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{place}: {value} is no finite number.")
+        raise ConfigError(f"{place}: {value} is not a finite number.")
     if isinstance(value, dict):
         for key, own in value.items():
             _refuse_not_finite(own, f"{place}.{key}")
@@ -244,7 +244,7 @@ def _scalar(value: Any, kind: type, place: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{place}: {value} is no finite number.")
+        raise ConfigError(f"{place}: {value} is not a finite number.")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ConfigError(
             f"{place}: expected {_NAMES.get(kind, kind.__name__)}, found {describe(value)}."

@@ -130,7 +130,7 @@ class LegalMoves:
         return env.sample_legal(self._seat, rng)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LegalMoves:
-        # follows a copied environment; a copied space alone stays with the one it came from
+        # follows a copied environment; a space copied by itself stays with the one it came from
         return LegalMoves(memo.get(id(self._env), self._env), self._seat)
 
 

@@ -1,7 +1,7 @@
 """Rows of public task collections: read, split into train and eval, and reported where unusable.
 
 A collection is a JSONL file, plain or gzipped, or a repository that the ``datasets`` package loads.
-An option names it as ``FORMAT:PATH``; the format's adapter, in a family, says what the fields mean.
+An option names it as ``FORMAT:PATH``; the format's adapter, in a family, interprets the fields.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Row(NamedTuple):
     def _field(self, name: str) -> Any:
         if name not in self.fields:
             has = ", ".join(sorted(self.fields)) or "none"
-            self.refuse(f"there is no field {name!r} (the row has: {has})")
+            self.refuse(f"missing field {name!r} (the row has: {has})")
         return self.fields[name]
 
 
@@ -136,7 +136,7 @@ class TaskReport(Generic[T]):
         """Refuse a collection with fewer than ``count`` tasks in either split.
 
         Raises:
-            ConfigError: names the numbers; ``what`` says what they are needed for.
+            ConfigError: names the numbers; ``what`` is their purpose.
         """
         sizes = {name: len(tasks) for name, tasks in self.splits.items()}
         if min(sizes.values()) < count:
@@ -150,7 +150,7 @@ def read_source(option: object, known: Iterable[str]) -> tuple[str, str]:
     """``FORMAT:PATH`` as (format, path).
 
     Raises:
-        ConfigError: it is no such text, or the format is not among ``known``.
+        ConfigError: the text does not have this form, or the format is not among ``known``.
     """
     names = tuple(known)
     shape = " or ".join(f'"{name}:PATH"' for name in names)
@@ -191,7 +191,7 @@ def check_collection(
             row.refuse(f"the id {found.id!r} stands at {seen[found.id]} already")
         seen[found.id] = row.where
         read_in.append((row.where, found))
-    # a broken row is told before any reference is run, which takes longer
+    # report a broken row before running any reference, which takes longer
     for where, found in read_in:
         if isinstance(found, Rejected):
             rejected.append(found)
@@ -231,7 +231,7 @@ def _is_for_eval(digest: str) -> bool:
 
 
 def _digest(text: str) -> str:
-    """The same for texts that differ in case, white space and punctuation between words alone."""
+    """The same for texts that differ only in case, white space and punctuation between words."""
     said = " ".join(_SAID.findall(text.casefold()))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -251,11 +251,11 @@ def read_rows(path: str) -> Iterator[Row]:
             whose splits are read.
 
     Raises:
-        ConfigError: there is no such file, it has no rows, or a line is no JSON object.
+        ConfigError: the file is missing or has no rows, or a line is not a JSON object.
     """
     rows = list(_file_rows(Path(path)) if Path(path).is_file() else _repository_rows(path))
     if not rows:
-        raise ConfigError(f"{path}: there are no rows.")
+        raise ConfigError(f"{path}: the file has no rows.")
     return iter(rows)
 
 
@@ -286,14 +286,14 @@ def _repository_rows(path: str) -> Iterator[Row]:
     parts = path.split("/")
     if Path(path).suffix in (".jsonl", ".gz", ".json") or len(parts) not in (2, 3) or "" in parts:
         raise ConfigError(
-            f"{path}: there is no such file, and it is no repository id (owner/name or "
+            f"{path}: the file does not exist, and this is not a repository id (owner/name or "
             "owner/name/configuration)."
         )
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
         raise ConfigError(
-            f"{path}: there is no such file. To load a repository of that id, install the "
+            f"{path}: the file does not exist. To load a repository of that id, install the "
             "`datasets` package; else name a JSONL file."
         ) from None
     if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:

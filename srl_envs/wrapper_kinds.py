@@ -26,7 +26,7 @@ def kind_of(wrapper: type) -> str:
 def code_named_by(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Entry points among an environment's wrappers, which making it would import and run.
 
-    Whoever reads options from a file that somebody else wrote looks here first.
+    Check these names before using options from an untrusted file.
     """
     values = [value for config in options.get("wrappers", ()) for value in config.values()]
     return tuple(v for v in values if isinstance(v, str) and re.fullmatch(r"[\w.<>]+:[\w.<>]+", v))

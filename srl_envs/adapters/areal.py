@@ -60,12 +60,12 @@ class SRLAgent:
         options: as in `srl_envs.make`.
         turn_discount: AReaL's ``agent.turn_discount``.
         export_style: AReaL's ``agent.export_style``. With "concat" AReaL keeps the last completion of a
-            conversation alone, so that one is paid all that its seat was paid.
+            conversation only, so that one gets the whole reward of its seat.
         **sampling: of every request, such as ``temperature`` or ``max_completion_tokens``.
 
     Raises:
         UnknownEnvironmentError: no such id.
-        UnknownPolicyError: an opponent is no bot of the environment.
+        UnknownPolicyError: an opponent is not a bot of the environment.
         ConfigError: a seat, an option or a setting is wrong, or every seat has an opponent.
     """
 
@@ -110,7 +110,7 @@ class SRLAgent:
             Id of each completion -> what AReaL is to add up, see the module.
 
         Raises:
-            ConfigError: the row has no seed, or there is no proxy to ask.
+            ConfigError: the row has no seed, or no proxy is configured.
             NeighbourError: the proxy refused a request.
         """
         if data.get("seed") is None:
@@ -194,7 +194,7 @@ def rows(seeds: Iterable[int], *, split: Split = "train") -> list[dict[str, Any]
         split: "train" and "eval" never draw the same instance where the game's ``spec.held_out``.
 
     Raises:
-        ConfigError: there are no seeds, or one is no whole number.
+        ConfigError: the list of seeds is empty, or one is not a whole number.
     """
     return [{"seed": seed, "split": split} for seed in deal_seeds(seeds)]
 
@@ -228,7 +228,7 @@ async def _requests(given: Mapping[str, Any]) -> AsyncIterator[_Requests]:
     key = given.get("api_key") or os.environ.get("OPENAI_API_KEY", "")
     if not base or not key:
         raise ConfigError(
-            "there is no proxy to ask: AReaL gives base_url and api_key, or sets OPENAI_BASE_URL and "
+            "no proxy is configured: AReaL gives base_url and api_key, or sets OPENAI_BASE_URL and "
             "OPENAI_API_KEY in a subprocess."
         )
     url = base.rstrip("/") + "/chat/completions"

@@ -1,7 +1,7 @@
 """One episode in which some seats are asked from outside, a reply at a time; the others play by themselves.
 
-What the doors share whose policies answer when they can, by awaiting an engine: whoever has the episode
-asks `waiting`, and hands in what came with `reply`. Nothing here waits for anybody.
+What the adapters share whose policies answer asynchronously: the owner of the episode reads the pending
+requests from `waiting` and hands in each answer with `reply`. Nothing here blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AskedEpisode:
     Seats that move at once are asked one after another, and none sees another's reply.
 
     Args:
-        env: to play in; whoever made it closes it.
+        env: to play in; the caller that made it closes it.
         asked: seats whose replies come from outside.
         opponents: seat -> bot name or ``text -> text`` callable. Named bots are made anew from the seed.
             Seats that are neither asked nor named make random legal moves.
@@ -52,7 +52,7 @@ class AskedEpisode:
         self._rng = np.random.default_rng(seed)
         self._replies: dict[str, str] = {}
         self.paid = [0.0 for _ in seats]
-        """What every seat was paid so far."""
+        """Reward of every seat so far."""
         self.invalid_replies = [0 for _ in seats]
         """Replies of every seat that were malformed or illegal."""
         self.forfeited: tuple[int, ...] = ()

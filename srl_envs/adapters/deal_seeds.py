@@ -12,8 +12,8 @@ def deal_seeds(seeds: Iterable[int]) -> list[int]:
     """The seeds as files have them; numpy's numbers become Python's.
 
     Raises:
-        ConfigError: there are none, or one is no whole number. Without a number every attempt of a group
-            would meet another deal.
+        ConfigError: the list is empty, or a seed is not a whole number. Without seeds every attempt of a
+            group would meet another deal.
     """
     try:
         given = list(seeds)

@@ -12,7 +12,7 @@ score                      the outcome of the seat, in [-1, 1]; of a row, what i
 model ``srl_agent/NAME``   an agent that ``srl eval`` serves to this process
 =========================  =======================================================================
 
-With Inspect alone::
+With Inspect only::
 
     inspect eval srl_envs/game -T env_id=nim-v0 -T opponents=strong --model openai/...
     inspect eval srl_envs/collection -T name=gsm8k -T data=data/gsm8k/test.jsonl --model ...
@@ -59,7 +59,7 @@ except ImportError as error:
     raise ConfigError(f"inspect_ai is needed: {install_command('inspect')} ({error}).") from None
 
 ADDRESS, SECRET = "SRL_EVAL_ADDRESS", "SRL_EVAL_SECRET"
-"""Environment variables that say where the served agent answers, and what it wants to hear."""
+"""Environment variables: the address of the served agent, and the secret that it requires."""
 _TIMEOUT_S = 600.0
 _OUTCOME = "srl_outcome"
 
@@ -204,16 +204,16 @@ class ServedAgent(ModelAPI):
         answer = await self._client.post("/reply", json={"text": input[-1].text})
         if answer.status_code != httpx.codes.OK:
             raise SandboxError(f"the agent gave no reply: {answer.text[:300]}")
-        told = answer.json()
+        answered = answer.json()
         output = ModelOutput.from_content(
             self.model_name,
-            told["text"],
-            stop_reason="max_tokens" if told["finish"] == "length" else "stop",
+            answered["text"],
+            stop_reason="max_tokens" if answered["finish"] == "length" else "stop",
         )
         output.usage = ModelUsage(
-            input_tokens=told["prompt_tokens"],
-            output_tokens=told["reply_tokens"],
-            total_tokens=told["prompt_tokens"] + told["reply_tokens"],
+            input_tokens=answered["prompt_tokens"],
+            output_tokens=answered["reply_tokens"],
+            total_tokens=answered["prompt_tokens"] + answered["reply_tokens"],
         )
         return output
 

@@ -15,12 +15,12 @@ from srl_envs.parallel import GameEnv
 from srl_envs.seating import require_seat
 
 POLICY = "policy"
-"""The opponent that is the policy in training itself; the agent loop alone can ask it."""
+"""The opponent that is the policy in training itself; only the agent loop can ask it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedEpisode:
-    """What a row's ``ground_truth`` says: everything that the episode follows from."""
+    """Content of a row's ``ground_truth``: all inputs that determine the episode."""
 
     env_id: str
     seed: int
@@ -54,7 +54,7 @@ class NamedEpisode:
             ) from None
 
     def text(self) -> str:
-        """As JSON."""
+        """The episode's name as JSON text."""
         named = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps(named)
 

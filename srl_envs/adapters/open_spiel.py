@@ -22,7 +22,7 @@ ours, one with a mean field has no seats, one whose utility has no bounds has no
 moves are structures (``crossword``) has no names for them; these are refused, and so is one whose
 implementation ends the process. Everything is paid at the end, also where OpenSpiel pays on the way.
 OpenSpiel's strings are shown as they are: some are terse, and where a game offers no information state
-string, a seat is shown the present observation alone and must remember the rest. At most `MOST_LISTED`
+string, a seat sees only the present observation and must remember the rest. At most `MOST_LISTED`
 legal actions are shown. The only bot is a random one.
 
 Source: the Python interface of OpenSpiel 2.0 (``pyspiel``).
@@ -410,7 +410,7 @@ def _moved(state: Position, move: int | tuple[int, ...]) -> Position:
 
 
 def _draw_chance(state: Position) -> Position:
-    """Play chance nodes; what one draws follows from the episode's entropy and its place alone."""
+    """Play chance nodes; each draw depends only on the episode's entropy and on its place."""
     while state.spiel.is_chance_node():
         numbers, chances = zip(*state.spiel.chance_outcomes(), strict=True)
         rng = np.random.default_rng([state.luck, len(state.moves)])

@@ -17,10 +17,10 @@ observation                ``text`` and ``can_act`` as the seat sees them, ``inv
 ``state``                  which episode it is, and how many replies were read
 =========================  =======================================================================
 
-Limits. OpenEnv knows one agent per session, so the other seats are bots of the environment or make
+Limits. OpenEnv has one agent per session, so the other seats are bots of the environment or make
 random legal moves. Its plain HTTP routes ``/reset`` and ``/step`` make a new environment for every
-request and close it again (``HTTPEnvServer.register_routes``), so an episode lives in a WebSocket
-session alone; ``/step`` over HTTP fails with 500. Where our machinery fails, the session gets an error in
+request and close it again (``HTTPEnvServer.register_routes``), so an episode lives only in a WebSocket
+session; ``/step`` over HTTP fails with 500. Where our machinery fails, the session gets an error in
 place of a reward: the episode is void, and the client should reset. A reward may be negative, which
 the manifest's ``reward.range`` should say.
 
@@ -152,7 +152,7 @@ class SRLEnvironment(Environment[SRLAction, SRLObservation, SRLState]):
         """
         if not self._live:
             raise EpisodeOverError(
-                "no episode is running in this session: reset it (over plain HTTP there is no session)."
+                "no episode is running in this session: reset it (plain HTTP has no sessions)."
             )
         self._live = False  # a failure leaves a void episode, which must not go on
         seen, reward, terminated, truncated, info = self._view.step(action.message)
@@ -174,7 +174,7 @@ class SRLEnvironment(Environment[SRLAction, SRLObservation, SRLState]):
         )
 
     def close(self) -> None:
-        """Give back what the game holds."""
+        """Release the game's resources."""
         self._view.close()
 
 

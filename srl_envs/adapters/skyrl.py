@@ -17,8 +17,8 @@ SkyRL                      here
 SkyRL asks the environment, not itself, when a conversation has had ``generator.max_turns`` replies: the
 seat then leaves the game, which forfeits by our rules.
 
-Limits. Of a conversation that outgrows ``generator.max_input_length`` SkyRL tells the environment
-nothing, so it keeps what it was paid until then, and does not forfeit: let there be room for the longest
+Limits. SkyRL does not notify the environment when a conversation outgrows ``generator.max_input_length``, so
+the seat keeps its rewards until then and does not forfeit: leave room for the longest
 game. A failure of ours is an exception, which ends SkyRL's step: it has no way to leave out a row. The
 other seats are bots or callables, for example one that asks an endpoint; SkyRL gives an environment no
 way to ask the policy in training.
@@ -164,7 +164,7 @@ def register(
     """
     name = name or f"srl/{env_id}"
     if name in skyrl_gym.envs.registration.registry:
-        raise ConfigError(f"SkyRL knows an environment {name!r} already: give another name=.")
+        raise ConfigError(f"SkyRL already has an environment {name!r}: give another name=.")
     given: dict[str, Any] = {
         "env_id": env_id,
         "seat": seat,
@@ -188,11 +188,11 @@ def rows(
         system: text of a system message; none if empty.
 
     Raises:
-        ConfigError: `register` did not return this name, or there are no seeds.
+        ConfigError: `register` did not return this name, or the list of seeds is empty.
     """
     known = skyrl_gym.envs.registration.registry.get(name)
     if known is None or known.entry_point is not SkyRLGame:
-        raise ConfigError(f"{name!r} is no environment of ours: give what `register` returned.")
+        raise ConfigError(f"{name!r} is not an environment of SRL: give what `register` returned.")
     head = [{"role": "system", "content": system}] if system else []
     made = []
     for seed in deal_seeds(seeds):
@@ -214,7 +214,7 @@ def write_rows(made: Iterable[Mapping[str, Any]], path: Path) -> int:
     """
     if path.suffix != ".jsonl":
         raise ConfigError(
-            f"{path}: SkyRL knows a file of JSON lines by its ending; call it {path.stem}.jsonl."
+            f"{path}: SkyRL recognises a file of JSON lines by its ending; call it {path.stem}.jsonl."
         )
     lines = [json.dumps(dict(row), ensure_ascii=False) + "\n" for row in made]
     path.write_text("".join(lines), encoding="utf-8")

@@ -19,7 +19,7 @@ history. TextArena draws from Python's and numpy's process-wide generators: both
 episode's own state before every call and put back after it, under one lock. A body with several
 bracketed texts, of which TextArena plays the first it likes, is refused as illegal (option
 ``max_brackets``). An exception inside TextArena, an end without rewards, or rewards that do not fit the
-mode raise `NeighbourError`: the episode is void and nobody is charged.
+mode raise `NeighbourError`: the episode is void and no seat is charged.
 
 Limits. TextArena lists no legal moves, so whether a move is legal is its own decision: most games
 grant one more try and then end the game for the offender. Our retries and the ``format`` component
@@ -105,13 +105,13 @@ class Position:
     luck: int
     """Entropy of the episode."""
     moves: tuple[str, ...]
-    """Bodies that TextArena was given."""
+    """Action bodies sent to TextArena."""
     player: int
-    """On move."""
+    """Id of the player on move."""
     texts: tuple[str, ...]
-    """Per player: what it saw last."""
+    """Last observation of each player."""
     rewards: tuple[float, ...] | None
-    """Per player, once the game is over."""
+    """Reward of each player, once the game is over."""
     facts: tuple[tuple[float, float], ...]
     """Per player: (1 if it lost by an invalid move, its turns)."""
     reason: str
@@ -126,7 +126,7 @@ class Position:
 class TextArenaGame(Game[Position, str]):
     """One game of TextArena. Action: what TextArena is given, for example ``[4]``.
 
-    Fallback: a text that is no move. Subclass and set the class attributes to fix a game of your own.
+    Fallback: a text that is not a move. Subclass and set the class attributes to fix a game of your own.
 
     Args:
         max_brackets: bracketed texts that an action may hold; 0 stands for any number, for games
@@ -139,7 +139,7 @@ class TextArenaGame(Game[Position, str]):
     """
 
     textarena_id = ""
-    """As `textarena.make` takes it."""
+    """Id of the game for `textarena.make`."""
     max_observation_chars = 131_072
     max_action_chars = 4096
 
@@ -165,7 +165,7 @@ class TextArenaGame(Game[Position, str]):
         return self._started(players, int(streams.instance.integers(2**31)))
 
     def to_move(self, state: Position) -> tuple[int, ...]:
-        """The seat of the player whose turn it is; TextArena knows no simultaneous moves."""
+        """The seat of the player whose turn it is; TextArena has no simultaneous moves."""
         return () if self.returns(state) is not None else (state.players.index(state.player),)
 
     def observe(self, state: Position, seat: int) -> str:
@@ -271,10 +271,10 @@ class TextArenaGame(Game[Position, str]):
         with _void_on_error(self.textarena_id), live.own_luck():
             done, _ = live.env.step(action=body)
             if done:
-                paid, told = live.env.close()
+                paid, final_infos = live.env.close()
                 rewards = self._outcomes(paid)
-                facts = tuple(_facts(told.get(p, {})) for p in range(self.seats))
-                reason = str(told.get(0, {}).get("reason") or "")
+                facts = tuple(_facts(final_infos.get(p, {})) for p in range(self.seats))
+                reason = str(final_infos.get(0, {}).get("reason") or "")
             else:
                 player, seen = live.env.get_observation()
                 texts[player] = _text(seen, texts[player])
@@ -377,8 +377,8 @@ class TextArenaView(ta.Env):
         self._view.reset(seed=seed)
         self.state = ta.State(num_players=num_players)
         self.state.standard_resets(role_mapping={p: f"Player {p}" for p in range(num_players)})
-        for told in self.state.game_info.values():
-            told.update(format=0.0, reason="")
+        for player_info in self.state.game_info.values():
+            player_info.update(format=0.0, reason="")
         self._follow()
 
     def get_observation(self) -> tuple[int, str]:
@@ -439,10 +439,10 @@ class TextArenaView(ta.Env):
         self.state.done = True
         self.state.rewards = dict(enumerate(env.outcomes or env.paid))
         for player, agent in enumerate(env.possible_agents):
-            told = self.state.game_info[player]
-            told["invalid_move"] = player in env.forfeited
-            told["reason"] = "forfeit" if env.forfeited else "the rules ended the game"
-            told["statistics"] = view.infos[agent]["statistics"]
+            player_info = self.state.game_info[player]
+            player_info["invalid_move"] = player in env.forfeited
+            player_info["reason"] = "forfeit" if env.forfeited else "the rules ended the game"
+            player_info["statistics"] = view.infos[agent]["statistics"]
 
 
 def register_view(srl_id: str, **options: Any) -> str:
@@ -456,7 +456,7 @@ def register_view(srl_id: str, **options: Any) -> str:
         The id for `textarena.make`.
     """
     name = f"srl/{registry.spec(srl_id).id}"
-    ENV_REGISTRY.pop(name, None)  # registering again, with other options, is no fault
+    ENV_REGISTRY.pop(name, None)  # registering again, with other options, is allowed
     ta.envs.registration.register(name, TextArenaView, srl_id=srl_id, **options)
     return name
 
@@ -503,8 +503,8 @@ def _text(seen: str | Sequence[tuple[int, str, Any]], before: str) -> str:
     )
 
 
-def _facts(told: Mapping[str, Any]) -> tuple[float, float]:
-    return float(bool(told.get("invalid_move"))), float(told.get("turn_count") or 0)
+def _facts(player_info: Mapping[str, Any]) -> tuple[float, float]:
+    return float(bool(player_info.get("invalid_move"))), float(player_info.get("turn_count") or 0)
 
 
 def _offered(text: str, rng: np.random.Generator) -> str:

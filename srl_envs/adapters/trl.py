@@ -26,7 +26,7 @@ other seats are bots or plain callables, not a copy of the policy in training: T
 seat only. A callable must be picklable for the asynchronous trainer; names of bots are.
 
 What TRL asks of the rest: transformers 5.2 or newer (below 5.13 the package jmespath too), and a chat
-template that renders tool calls and tool results and that TRL knows how to parse, such as those of
+template that renders tool calls and tool results and that TRL can parse, such as those of
 Qwen 2.5 and 3, Llama 3.1 and 3.2 or GPT-OSS. The shipped tiny model's template renders no tools.
 
 Source: the protocol of ``GRPOTrainer`` in TRL 1.16. TRL itself is not imported.

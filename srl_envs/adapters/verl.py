@@ -74,10 +74,10 @@ def rows(
         UnknownEnvironmentError: no such id.
         UnknownPolicyError: the environment has no such bot.
         ConfigError: the seat is asked more than once, or never; a seat, an opponent or an option is
-            impossible; or there are no seeds.
+            impossible; or the list of seeds is empty.
     """
     if not agent_loop:
-        options = {"invalid": "forfeit", **options}  # there is no second try
+        options = {"invalid": "forfeit", **options}  # a reply has one try
     env = make(env_id, **options)
     try:
         others = _opponents(env, seat, opponents)
@@ -172,7 +172,7 @@ def _opponents(
     if not isinstance(others, Mapping) or not all(isinstance(n, str) for n in others.values()):
         raise ConfigError(
             f"opponents={opponents!r}: give a bot's name for all other seats, or {{seat: name}}; a row "
-            "holds names alone."
+            "holds only names."
         )
     return dict(others)
 

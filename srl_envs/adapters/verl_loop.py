@@ -77,7 +77,7 @@ class Talk:
     mask: list[int] = field(default_factory=list)
     """Of every token behind the first prompt: 1 where the policy wrote it."""
     logprobs: list[float] | None = None
-    """Of the same tokens, 0.0 where the policy did not write; None where veRL wants none."""
+    """Of the same tokens, 0.0 where the policy did not write; None where veRL requires none."""
     cut: bool = False
     """Whether ``max_reply_tokens`` cut the last reply."""
     outputs: list[Any] = field(default_factory=list)
@@ -95,7 +95,7 @@ class GameLoop(AgentLoopBase):  # type: ignore[misc] # verl has no types
         **kwargs: veRL's own.
 
     Raises:
-        ConfigError: ``max_reply_tokens`` is no number above 0.
+        ConfigError: ``max_reply_tokens`` is not above 0.
     """
 
     def __init__(self, *args: Any, max_reply_tokens: int | None = None, **kwargs: Any) -> None:
@@ -236,7 +236,7 @@ class GameLoop(AgentLoopBase):  # type: ignore[misc] # verl has no types
             ids, mask, logprobs = [self.tokenizer.eos_token_id], [0], [0.0]
         experts = talk.outputs[-1].routed_experts if talk.outputs else None
         paid = episode.paid[seat]
-        told = {
+        extra_info = {
             "score": paid,
             "forfeited": float(seat in episode.forfeited),
             "invalid_replies": float(episode.invalid_replies[seat]),
@@ -257,7 +257,7 @@ class GameLoop(AgentLoopBase):  # type: ignore[misc] # verl has no types
                 **_fields(talk.outputs),
                 "turn_scores": [after - before for before, after in pairwise(marks)],
                 "tool_rewards": [],
-                "reward_extra_info": told,
+                "reward_extra_info": extra_info,
             },
         )
 

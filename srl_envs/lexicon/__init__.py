@@ -1,6 +1,6 @@
-"""Word data shared by the families: packaged with its licences, read when first asked for.
+"""Word data shared by the families: packaged with its licences, read on first use.
 
-`README.md` beside this file says where every list comes from. Nothing here draws random numbers;
+`README.md` beside this file names the source of every list. Nothing here draws random numbers;
 every function returns the same object at every call, so treat it as read-only.
 """
 

@@ -13,11 +13,11 @@ from pathlib import Path
 LEVELS = (10, 20, 35)
 KINDS = ("english-words", "american-words")
 SHORTEST = 4
-"""Letters."""
+"""Letters of the shortest word."""
 
 
 def words_by_level(lists: Path, left_out: re.Pattern[str]) -> dict[int, list[str]]:
-    """Lower-case words of a-z alone, each at its most common level, sorted."""
+    """Lower-case words of the letters a-z only, each at its most common level, sorted."""
     seen: set[str] = set()
     levels: dict[int, list[str]] = {}
     for level in LEVELS:

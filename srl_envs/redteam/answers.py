@@ -106,7 +106,7 @@ def _full_width(text: str) -> str:
 
 
 def accepted(reply: str, answer: str) -> bool:
-    """The verdict under attack."""
+    """Whether the matcher accepts the answer."""
     return AnswerMatcher().score(reply=rf"\boxed{{{reply}}}", answer=answer).value == 1.0
 
 
@@ -142,7 +142,7 @@ def _case(kind: str, trick: str, reply: str, answer: str) -> Case:
 
 
 def check(case: Case) -> Finding | None:
-    """Ask for the verdict again."""
+    """Run the matcher on a case again."""
     kind, reply, answer = case["kind"], case["reply"], case["answer"]
     got = accepted(reply, answer)
     if kind == "asymmetric":

@@ -46,7 +46,7 @@ class Attack:
     """For ``rank``: place among the legal moves in the order of their numbers, 0 to 1; for
     ``example``, ``echo`` and ``legal``: which of them, counted from 0."""
     speech: str = ""
-    """What it says where a seat may speak."""
+    """Message that it sends where a seat may speak."""
 
     def to_data(self) -> dict[str, Any]:
         """As JSON values."""

@@ -1,4 +1,4 @@
-"""How long the attack may go on: seconds of processor time, or a number of steps where it must be exact."""
+"""Budget of an attack: seconds of processor time, or an exact number of steps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Budget:
     """Of processor time. Programs in a live sandbox are not counted, so twice that of the clock
     ends the attack, too."""
     steps: int | None = None
-    """Episodes or verdicts; None counts seconds alone."""
+    """Episodes or verdicts; None counts only seconds."""
     _started: tuple[float, float] = field(default_factory=lambda: (cpu_s(), time.monotonic()))
     _done: int = 0
 
     def spend(self, steps: int = 1) -> None:
-        """One more episode or verdict."""
+        """Count one more episode or verdict."""
         self._done += steps
 
     @property
@@ -47,7 +47,7 @@ class Budget:
         return cpu_s() - self._started[0]
 
     def whole(self) -> Allowance:
-        """All of it."""
+        """The whole budget."""
         return Allowance(self, 1.0)
 
 
@@ -57,14 +57,14 @@ class Allowance:
 
     budget: Budget
     until: float
-    """Share of the budget at which it ends."""
+    """Share of the budget at which this part ends."""
 
     def left(self) -> bool:
         """Whether there is time for more."""
         return self.budget.share < self.until
 
     def spend(self, steps: int = 1) -> None:
-        """One more episode or verdict."""
+        """Count one more episode or verdict."""
         self.budget.spend(steps)
 
     def part(self, fraction: float) -> Allowance:

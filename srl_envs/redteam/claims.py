@@ -118,7 +118,8 @@ def refusals_as_told(env_id: str) -> str:
         seat = next(s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"])
         agent, rng = env.possible_agents[seat], np.random.default_rng(0)
         cost, worst = (
-            told.search(observations[agent]["text"]) for told in (_TOLD_COST, _TOLD_WORST)
+            found_cost.search(observations[agent]["text"])
+            for found_cost in (_TOLD_COST, _TOLD_WORST)
         )
         first: float | None = None
         for _ in range(_MOST_REPLIES):
@@ -134,9 +135,9 @@ def refusals_as_told(env_id: str) -> str:
                 first = -paid[agent]
         ended = (env.outcomes or env.paid)[seat]
     if cost and first is not None and abs(first - float(cost.group(1))) > _CLOSE:
-        return f"it says {cost.group()!r}, and the first such reply costs {first:g}"
+        return f"the prompt has {cost.group()!r}, and the first such reply costs {first:g}"
     if worst and abs(ended - float(worst.group(1))) > _CLOSE:
-        return f"it says {worst.group()!r}, and who never moves ends at {ended:g}"
+        return f"the prompt has {worst.group()!r}, and who never moves ends at {ended:g}"
     return ""
 
 
@@ -162,7 +163,7 @@ CLAIMS: dict[str, Callable[[str], str]] = {
 
 
 def probe(env_id: str, report: Report, allowance: Allowance) -> None:
-    """Every claim once."""
+    """Check every claim once."""
     for kind in CLAIMS:
         if not allowance.left():
             return

@@ -1,6 +1,6 @@
 """Partners that agree on a code without meaning.
 
-Nothing here knows a game. The sender reads a private list of items out of its prompt, the receiver a
+This module depends on no game. The sender reads a private list of items out of its prompt, the receiver a
 public one. There are two codes: the message is the word at the number of the subset in an agreed
 vocabulary (`Codebook`), or, where few words are legal, the one among them that puts the most items of the
 private list first in an order that both agreed on for every word (`AgreedOrders`). Which list is the
@@ -83,7 +83,7 @@ class Codebook:
 
     Args:
         words: the agreed vocabulary.
-        label: of the private list that the sender tells.
+        label: of the private list that the sender passes on.
     """
 
     def __init__(self, words: Sequence[str], label: str) -> None:
@@ -136,7 +136,7 @@ class AgreedOrders:
     """Both sides of the other convention: every word stands for an order of the items.
 
     Args:
-        label: of the private list that the sender tells.
+        label: of the private list that the sender passes on.
     """
 
     def __init__(self, label: str) -> None:

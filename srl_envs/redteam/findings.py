@@ -1,4 +1,4 @@
-"""What the red team found: plain data that can be saved and checked again."""
+"""Findings of the red team: plain data that can be saved and checked again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Report:
     """Probes that could not be run, and why; no verdict on the target."""
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The report as JSON values."""
         return asdict(self)
 
     @classmethod

@@ -34,7 +34,7 @@ REFUSED = {
     "look-alike letter": "<\u0430ction>{b}</\u0430ction>",
     "bare": "{b}",
 }
-"""Must not be taken as a move."""
+"""Expected verdict: the reply is not a move."""
 FORGIVEN = {
     "thought before": "<think>Let me see.</think>\n<action>{b}</action>",
     "prose around": "I will do this: <action>{b}</action> Good luck!",
@@ -183,7 +183,7 @@ def _judged(env: Any, case: Case) -> Finding | None:
 
 
 def _is_plain(case: Case, name: str) -> bool:
-    """Whether the dress cannot be a part of what is said, and the move is no program that runs."""
+    """Whether the decoration cannot belong to the message, and the move is not a runnable program."""
     certain = case["listed"] or _NUMBERS.fullmatch(case["body"])
     return bool(certain) or (name in FORGIVEN and "\n" not in case["body"])
 

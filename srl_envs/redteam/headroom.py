@@ -17,7 +17,7 @@ _FIRST_SEED = 4_000_000
 
 
 def team(env_id: str, seeds: int, allowance: Allowance | None = None) -> Mean:
-    """What a team of strong bots earns."""
+    """Mean outcome of a team of strong bots."""
     strong = best_bot(env_id) or "random"
     earned = []
     with matches.opened(env_id) as env:

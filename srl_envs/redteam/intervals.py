@@ -1,4 +1,4 @@
-"""Means with intervals, clustered by seed; numpy alone."""
+"""Means with intervals, clustered by seed; numpy only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Mean(NamedTuple):
 
     @property
     def low(self) -> float:
-        """Lower end."""
+        """Lower end of the interval."""
         return self.value - self.half
 
     @property
     def high(self) -> float:
-        """Upper end."""
+        """Upper end of the interval."""
         return self.value + self.half
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Episodes between attacks and the suite's bots, through the public interface alone."""
+"""Episodes between attacks and the suite's bots, only through the public interface."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Player = Attack | str | Callable[[Turn], str]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What an episode came to."""
+    """Texts, replies and outcomes of an episode."""
 
     rewards: tuple[float, ...]
     """Outcome and format together, per seat."""
     outcomes: tuple[float, ...]
     replies: tuple[dict[int, str], ...]
-    """Per step: seat -> reply."""
+    """Replies of each step: seat -> reply."""
     accepted: tuple[tuple[int, str], ...]
     """Seat and reply of every reply that was taken as a move."""
     texts: tuple[tuple[str, ...], ...]
@@ -34,7 +34,7 @@ class Episode:
 
 @contextlib.contextmanager
 def opened(env_id: str, **options: Any) -> Iterator[Any]:
-    """The environment, closed at the end."""
+    """A context manager that makes an environment and closes it."""
     env = srl_envs.make(env_id, **options)
     try:
         yield env
@@ -51,7 +51,7 @@ class _Seat:
         self._answer = _policy(env.env_spec.id, seat, player, seed)
 
     def reply(self, text: str, info: Mapping[str, Any]) -> str:
-        """What the player says to ``text``."""
+        """The player's reply to ``text``."""
         turn = Turn(
             text, self._number, self._retries, int(info["attempts_left"]),
             bodies(info.get("legal_actions")), lambda rng: str(self._env.sample_legal(self._seat, rng)),

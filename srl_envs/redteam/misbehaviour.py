@@ -1,4 +1,4 @@
-"""What replies that are no moves cost: the one who sends them, and those beside it."""
+"""Cost of invalid replies, for the seat that sends them and for the other seats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIN_SEEDS, _MAX_SEEDS = 8, 48
 
 
 def worst_outcome(env_id: str) -> float:
-    """The lowest outcome of the mode."""
+    """The lowest possible outcome in this mode."""
     return 0.0 if srl_envs.spec(env_id).mode == "cooperative" else -1.0
 
 

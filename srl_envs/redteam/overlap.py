@@ -26,7 +26,7 @@ _FEW = 60
 
 
 Start = tuple[str, ...]
-"""What each seat sees first."""
+"""First observation of each seat."""
 
 
 def _starts(env: Any, split: str, count: int, allowance: Allowance | None) -> list[Start]:
@@ -81,7 +81,7 @@ def shares(
 def _telling_lines(starts: Sequence[Start]) -> set[str]:
     """Lines that name an instance: long, rare, and no line of the state.
 
-    A line of the state differs from start to start in its numbers alone, and has fewer values than there
+    A line of the state differs from start to start only in its numbers, and has fewer values than there
     are starts, such as the size of a stock whose growth stands elsewhere.
     """
     lines = Counter(line for start in starts for line in _lines(start))
@@ -100,7 +100,7 @@ def _telling_lines(starts: Sequence[Start]) -> set[str]:
 
 
 def _new_words(start: Start, known: set[str]) -> bool:
-    """Whether a long line of the start is not among ``known`` forms: another task, told in its own words."""
+    """Whether a long line of the start is not among ``known`` forms: another task, with its own text."""
     return any(len(k) >= _TELLING and _NUMBER.sub("#", k) not in known for k in _lines(start))
 
 
@@ -109,7 +109,7 @@ def _lines(start: Start) -> set[str]:
 
 
 def declared_held_out(env_id: str) -> bool:
-    """Whether the suite says that no eval instance occurs in train; a suite that is silent says so."""
+    """Whether the suite declares that no eval instance occurs in train; the default is true."""
     return bool(getattr(srl_envs.spec(env_id), "held_out", True))
 
 

@@ -1,7 +1,7 @@
 """Programs that carry another program as text: every carrier with everything that runs text.
 
-What of the library runs text is found by trying it: every callable of the modules that programs are
-told of gets a function whose annotation is text, and what evaluates it shows itself.
+Library functions that run text are found by trial: every callable of the modules that the prompt names
+gets a function whose annotation is text. A callable that evaluates the annotation is on the list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Payoffs worked out a second time from what was replied, by code that shares nothing with the games.
+"""Independent computation of payoffs from the replies, by code that shares nothing with the games.
 
 Every game must keep the sums and ranges of its mode. Where the rules are short, the outcome itself is
 recomputed from the prompts' numbers and the accepted moves.
@@ -53,7 +53,7 @@ def connect_four(episode: Episode) -> Sequence[float] | None:
 
 
 def nim(episode: Episode) -> Sequence[float] | None:
-    """Who takes the last object wins, or loses where the prompt says so."""
+    """Who takes the last object wins, or loses if the prompt has that rule."""
     text = episode.texts[0][0]
     heaps = {int(k): int(n) for k, n in re.findall(r"^Heap (\d+):.*\((\d+)\)", text, re.MULTILINE)}
     last = None

@@ -1,4 +1,4 @@
-"""What programs do in a plain interpreter of their own: the oracle of the sandbox's verdicts."""
+"""Results of programs in a plain interpreter: the oracle for the sandbox's verdicts."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _found(env_id: str, kind: str, case: Case, observed: str) -> Finding:
 
 
 def grown(source: str, name: str) -> str:
-    """The same program with copies that nobody calls, so that carrying it is worth a trick."""
+    """The same program with copies that are never called, so that carrying it is worth a trick."""
     copies = (source.replace(f"def {name}(", f"def spare_{k}(") for k in range(_COPIES))
     return "\n\n".join([source, *copies])
 

@@ -43,7 +43,7 @@ _TESTS = (
 _WRONG = ("return 0", "return []", "return ''", "return Always()", "return a[0]")
 _CALLS: list[list[Any]] = [[2], [3], [0], [1], [4], [5], [12], [0.5], [[2, 1]], [[1, 2]]]
 _WALL_S = 2.0
-"""Of a run in the probe for stalling."""
+"""Wall time of a run in the probe for stalling."""
 _SLOW_S = 5.0
 """More than this beyond an honest run stalls: the wall time, and what ending four hostile runs takes."""
 
@@ -92,19 +92,19 @@ def check_honest(executor: CodeExecutor, case: Case) -> Finding | None:
 
 
 def check_neighbours(executor: CodeExecutor, case: Case) -> Finding | None:
-    """An honest program's verdict beside hostile ones is the one that it has alone."""
+    """An honest program's verdict beside hostile ones equals its verdict without them."""
     source, argument = PROGRAMS[case["honest"]]
     honest = (source, [{"function": "solve", "args": [argument]}])
     hostile = program(STALLING[case["hostile"]], "solve")
-    alone = executor.run_batch([honest])[0][0]
+    by_itself = executor.run_batch([honest])[0][0]
     beside = (hostile, [{"function": "solve", "args": [1]}])
     together = executor.run_batch([beside, honest, beside, honest])[1][0]
-    if (alone.status, alone.value) == (together.status, together.value):
+    if (by_itself.status, by_itself.value) == (together.status, together.value):
         return None
     return Finding(
         kind="verdict_depends_on_neighbours", target=TARGET, case=case,
         observed=f"{case['honest']} beside {case['hostile']}: {together!r}"[:200],
-        expected=f"{alone!r}"[:120],
+        expected=f"{by_itself!r}"[:120],
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The last attack that was published: what the environments' pages and the boards show of it."""
+"""The last published attack, for the environments' pages and the boards."""
 
 from __future__ import annotations
 

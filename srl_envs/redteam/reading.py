@@ -1,4 +1,4 @@
-"""What an attacker learns of a game by reading: examples, lists and messages in the prompt's text."""
+"""What an attacker reads in a prompt: examples, lists and messages."""
 
 from __future__ import annotations
 

@@ -136,15 +136,15 @@ def search(
 def confirm(
     table: Table, attack: Attack, strong: str, comparisons: int, allowance: Allowance
 ) -> Found:
-    """Play ``attack`` and the strong bot on fresh seeds until the interval tells, or time is up."""
+    """Play ``attack`` and the strong bot on fresh seeds until the interval decides, or time is up."""
     pairs: list[tuple[float, float]] = []
     while True:
         start = _CONFIRM_FROM + len(pairs)
         pairs += table.paired(attack, strong, range(start, start + _MIN_SEEDS))
         allowance.spend(2 * _MIN_SEEDS)
         found = _found(attack, table.company, pairs, comparisons)
-        told = found.gain.high < -CLEARLY or (found.gain.low > 0 and len(pairs) > _MIN_SEEDS)
-        if told or len(pairs) >= _MAX_SEEDS or not allowance.left():
+        decided = found.gain.high < -CLEARLY or (found.gain.low > 0 and len(pairs) > _MIN_SEEDS)
+        if decided or len(pairs) >= _MAX_SEEDS or not allowance.left():
             return found
 
 
@@ -191,7 +191,7 @@ def best_responses(env_id: str, seed: int, allowance: Allowance) -> Iterator[Fou
 
 
 def as_case(env_id: str, found: Found) -> Case:
-    """What `check` needs."""
+    """The result as a case for `check`."""
     return {
         "probe": "earnings", "target": env_id, "attack": found.attack.to_data(),
         "company": found.company, "seeds": found.gain.seeds,

@@ -1,4 +1,4 @@
-"""How much longer everything takes where others keep the processors busy."""
+"""Slowdown on a machine whose processors other processes keep busy."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ COLUMNS = (
 NOTE = (
     "A thoughtless policy repeats, copies, ranks or draws its moves without regard to the game. *Gain* is "
     "what the best one earns above the strong bot in the same seats, seeds and company, with a joint "
-    "95 % interval clustered by seed. *Babble* is the best outcome of replies that are no moves; the "
+    "95 % interval clustered by seed. *Babble* is the best outcome of invalid replies; the "
     "worst possible is 0 where seats share one outcome, else -1. *Overlap* is the share of eval starts "
     "that occur among train starts, of those of which what one seat sees does, and of those of which a "
     "line that names the instance does; `not held out` marks games that have too few starts to keep "
@@ -62,7 +62,7 @@ def markdown(reports: Sequence[Report], origin: str) -> str:
 
     Args:
         reports: one per target.
-        origin: a sentence that says where they come from.
+        origin: a sentence that names their origin.
     """
     lines = [
         "# Hackability", "", origin, "", NOTE, "",

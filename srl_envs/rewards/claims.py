@@ -1,4 +1,4 @@
-"""What an equation claims, and whether a value is written out or still to be worked out."""
+"""Values that an equation claims, and whether a value is written out or left to compute."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def names_something(node: Node) -> bool:
     return isinstance(node, Sym)
 
 
-def told(relation: Relation) -> Sequence[Node]:
-    """The sides that tell a value, after the names; none where two sides say the same: ``5 = 5``."""
+def value_sides(relation: Relation) -> Sequence[Node]:
+    """The sides that hold a value, after the names; none where two sides are equal: ``5 = 5``."""
     sides = relation.sides
     if relation.signs == ("=",) and isinstance(sides[1], Sym) and not names_something(sides[0]):
         sides = (sides[1], sides[0])
@@ -50,10 +50,10 @@ def is_calculation(node: Node, policy: AnswerPolicy) -> bool:
     """Whether a number is given as sums or products still to be worked out.
 
     Fractions, mixed numbers, powers and scientific notation are ways of writing one number; so are
-    polar forms, if the policy says so.
+    polar forms, if the policy allows them.
     """
     if isinstance(node, Relation):
-        values = told(node)
+        values = value_sides(node)
         return not values or is_calculation(values[-1], policy)
     if not isinstance(node, Op) or symbols(node):
         return False

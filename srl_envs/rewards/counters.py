@@ -1,6 +1,6 @@
 """Counting words and units of scripts other than Latin: ``42个``, ``3 штуки``, ``5センチ``, ``42 μήλα``.
 
-Scripts that run words together are read by lists alone, because a following word may change the
+Scripts without spaces are read only by lists, because a following word may change the
 number: ``42万`` is 420000, ``42以上`` is 42 or more. Scripts with spaces have nouns, less known hedges.
 Thai, Lao, Khmer, Burmese and Tibetan run words together and have no list here: they stay unread.
 """
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 
 class Counted(NamedTuple):
-    """What stands behind a number."""
+    """Counting word and noun behind a number."""
 
     unit: str
     """Name of a unit for `units.read_unit`; "" where there is none."""
     noun: str
-    """What is counted; "" for a bare counting word, which says nothing."""
+    """What is counted; "" for a bare counting word, which names nothing."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -128,7 +128,7 @@ def with_powers(text: str) -> str:
 
 
 def split_counted(text: str) -> tuple[str, Counted] | None:
-    """A number, still as text, and what follows it; None where that is no counting word of ours."""
+    """A number, still as text, and what follows it; None where that is not one of our counting words."""
     found = None if text.isascii() else _TAIL.search(text[-60:])
     if found is None:
         return None

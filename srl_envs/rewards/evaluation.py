@@ -378,7 +378,7 @@ def _is_decimal(node: Node) -> bool:
 def points(
     names: frozenset[str], left: Node, right: Node, *, whole: bool = False
 ) -> Iterator[dict[str, Fraction]]:
-    """Pseudo-random points, fixed by what is compared: nobody can prepare an answer for them.
+    """Pseudo-random points, fixed by what is compared, so that no answer can be prepared for them.
 
     Args:
         whole: positive whole numbers, for what is defined on those only, such as ``n!``.

@@ -51,16 +51,16 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FormatReport:
-    """How a score came about."""
+    """A score with the verdicts behind it."""
 
     score: Score
     parts: dict[str, Part]
-    """By the names of `FormatSpec.parts`."""
+    """Verdicts by the names of `FormatSpec.parts`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatChecker:
-    """Scores the form of a reply; says nothing about its content.
+    """Scores only the form of a reply, not its content.
 
     ``FormatChecker(FormatSpec(blocks=("answer",))).check("<answer>7</answer>")`` is
     ``Score(1.0, "ok")``.
@@ -190,7 +190,7 @@ class FormatChecker:
             yield f"pattern:{place}", self._judge_pattern(place, texts[place])
 
     def _fault_of_free_thoughts(self, reply: str) -> str:
-        """What is wrong with thoughts that are no part: hidden text would escape every other rule."""
+        """Fault of thoughts outside the declared parts: hidden text would escape every other rule."""
         if self.spec.judges_thoughts or not (THINK_OPEN in reply or THINK_CLOSE in reply):
             return "ok"
         if self.spec.think == "forbidden":

@@ -1,4 +1,4 @@
-"""What a reply must look like: a frozen declaration that fails in the first second where it is wrong."""
+"""Declaration of a reply's format: frozen, and checked when it is made."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class FormatSpec:
         _check_texts("blocks", self.blocks)
         for tag in self.blocks:
             if not _TAG.fullmatch(tag) or tag == "think":
-                raise ConfigError(f"blocks: {tag!r} is no tag; use letters, digits, - and _.")
+                raise ConfigError(f"blocks: {tag!r} is not a tag; use letters, digits, - and _.")
         if len(set(self.blocks)) != len(self.blocks):
             raise ConfigError(f"blocks={self.blocks!r}: give distinct tags, such as ('answer',).")
         if self.only_blocks and not self.blocks:
@@ -116,7 +116,7 @@ class FormatSpec:
             _check_texts("fence", self.fence)
         for language in self.languages:
             if not _LANGUAGE.fullmatch(language):
-                raise ConfigError(f"fence: {language!r} is no language; write it as after ```.")
+                raise ConfigError(f"fence: {language!r} is not a language; write it as after ```.")
         if self.fence is not None and not self.languages:
             raise ConfigError("fence=(): name a language, or use None.")
         if self.many_fences and self.fence is None:
@@ -129,7 +129,7 @@ class FormatSpec:
         for place, rule in rules.items():
             if place not in self.places:
                 raise ConfigError(
-                    f"{name}: there is no place {place!r}.{nearest(str(place), self.places)} "
+                    f"{name}: unknown place {place!r}.{nearest(str(place), self.places)} "
                     f"Places of this format: {', '.join(self.places)}."
                 )
             if not isinstance(rule, kind):

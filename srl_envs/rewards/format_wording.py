@@ -1,4 +1,4 @@
-"""Says in words what a format asks for, and makes up a reply that has it."""
+"""Wording of a format's rules for prompts, and an example reply that follows them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Words that take a value back or blur it: ``about 42``, ``not = 12``, ``42 or so``, ``42 roughly``.
 
-No list is complete. So a noun in ``-ly`` counts as one too, and a text that is no known form of an
+No list is complete. So a noun in ``-ly`` counts as one too, and a text without a known form of an
 answer stays unread.
 """
 
@@ -42,5 +42,5 @@ def takes_back(word: str) -> bool:
 
 
 def is_hedge(word: str) -> bool:
-    """Whether a word, in lower case, is no noun beside a number: ``42 roughly``, ``42 or more``."""
+    """Whether a word, in lower case, is not a noun beside a number: ``42 roughly``, ``42 or more``."""
     return word in _DENIALS or word in _BLURS or (len(word) > 4 and word.endswith("ly"))

@@ -38,7 +38,7 @@ class LinearRegex:
         try:
             self._compiled = re2.compile(pattern, options)
         except (re2.error, UnicodeEncodeError) as error:
-            reason = error.args[0] if isinstance(error, re2.error) else "it is no valid Unicode"
+            reason = error.args[0] if isinstance(error, re2.error) else "it is not valid Unicode"
             reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
             raise ConfigError(
                 f"{place}={pattern!r}: RE2 refuses it: {reason}. Backreferences and look-around "
@@ -46,7 +46,7 @@ class LinearRegex:
             ) from None
 
     def matches(self, text: str) -> bool:
-        """The pattern describes the whole text."""
+        """Whether the pattern matches the whole text."""
         data = _utf8(text)
         return data is not None and self._compiled.fullmatch(data) is not None
 

@@ -79,7 +79,7 @@ class Fallback(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a verdict came about."""
+    """A verdict with the readings behind it."""
 
     score: Score
     rule: str
@@ -99,7 +99,7 @@ class AnswerMatcher:
     Args:
         policy: what counts as the same where opinions differ.
         extract: names out of `extraction.EXTRACTORS`, tried in this order.
-        fallback: asked where mathematics is left undecided (`UNDECIDED`); by default nobody is.
+        fallback: asked where mathematics is left undecided (`UNDECIDED`); by default none.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ def _tidy(text: str) -> str:
 
 
 def _without_counter(text: str) -> str:
-    """``42个`` as ``42``: a counting word alone says nothing of what is counted."""
+    """``42个`` as ``42``: a counting word by itself does not name what is counted."""
     found = counters.split_counted(text)
     return found[0].strip() if found and found[1] == ("", "") else text
 
@@ -409,7 +409,7 @@ def _without_labels(given: str, answer: str) -> tuple[str, str]:
 def _approximation(text: str) -> tuple[str, str]:
     """What stands before and after a sign of approximation; a mere name before it is dropped.
 
-    The first is empty where nothing but the sign is told beside a value.
+    The first is empty where only the sign stands beside a value.
     """
     exact, sign, rounded = (part.strip() for part in text.partition("\\approx"))
     name = exact.removesuffix("=").strip()

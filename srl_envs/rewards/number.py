@@ -11,7 +11,7 @@ import unicodedata
 from fractions import Fraction
 
 MAX_NUMBER_CHARS = 2000
-"""Longer texts are no number to us; below Python's own limit of 4300 digits."""
+"""Longer texts are not read as numbers; below Python's own limit of 4300 digits."""
 MAX_EXPONENT = 4000
 """Largest power of ten in scientific notation."""
 

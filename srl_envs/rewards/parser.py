@@ -237,7 +237,7 @@ class _Parser:
                 base = digits if number_base == "10" else Sym(f"{digits.value}_{number_base}")
                 continue
             if not isinstance(base, Sym):
-                raise Unreadable("a subscript on something that is no variable")
+                raise Unreadable("a subscript on something other than a variable")
             base = Sym(f"{base.name}_{self._subscript()}")
         return self._application(base) if isinstance(base, Sym) else base
 
@@ -321,7 +321,7 @@ class _Parser:
     def brackets(self, opening: str) -> Node:
         closers = _CLOSERS[opening]
         if opening == "\\{" and self.peek().kind == "sym" and self.peek(1).text in (":", "|"):
-            self.at += 2  # ``{x : x > 2}`` says what ``x > 2`` says
+            self.at += 2  # ``{x : x > 2}`` means ``x > 2``
             condition = self.entry()
             self.need("\\}")
             return condition

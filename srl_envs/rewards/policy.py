@@ -20,7 +20,7 @@ class AnswerPolicy:
     ratio_equals_number: bool = False
     """``3:4`` for ``0.75``. ``3/4`` for the ratio ``3:4`` always counts."""
     approximation_sign_ok: bool = True
-    r"""``\approx 42``, ``≈42`` and ``~42`` for ``42``: the sign alone. Words such as ``about`` never
+    r"""``\approx 42``, ``≈42`` and ``~42`` for ``42``: only the sign. Words such as ``about`` never
     count. Where the reference has the sign it always counts."""
     group_words_ok: bool = False
     """``42 pairs`` for ``42``, though it is 84 things."""
@@ -49,7 +49,7 @@ class AnswerPolicy:
     r"""``\emptyset`` for ``no solution``, and ``no solution`` for ``\emptyset``."""
     repeats_count: bool = True
     r"""A reference that writes an item twice means it: ``\{1,1,2\}`` is wrong for ``\{1,2,2\}``, and
-    ``\{1,2\}`` too. False compares sets by their members alone, so that all three are the same. A
+    ``\{1,2\}`` too. False compares sets only by their members, so that all three are the same. A
     reference without repeats accepts them either way."""
     polar_form_ok: bool = True
     r"""``e^{i\pi}`` and ``\cos\pi+i\sin\pi`` for ``-1``: polar forms are ways of writing one number."""

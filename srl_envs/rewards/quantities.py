@@ -134,7 +134,7 @@ def _sum_of_parts(text: str) -> Quantity | None:
 def _with_unit(number: str, name: str, *, spaced: bool) -> Quantity | None:
     noun = name.rstrip(".").lower()
     words = noun.split()
-    if any(map(is_hedge, words)):  # ``ca.`` is no centiampere
+    if any(map(is_hedge, words)):  # ``ca.`` is not a centiampere
         return None
     unit = read_unit(name)
     if unit and (spaced or len(name) > 1):

@@ -82,7 +82,7 @@ class Rubric:
             for required in part.requires:
                 if required not in seen:
                     raise ConfigError(
-                        f"part {name!r} requires {required!r}, which is no part before it."
+                        f"part {name!r} requires {required!r}, which is not an earlier part."
                         f"{nearest(required, seen)} Before it: {', '.join(seen) or 'none'}."
                     )
             if not math.isfinite(part.weight):
@@ -211,7 +211,7 @@ class Rubric:
             return results
 
     def _without_scorer(self, name: str, components: Mapping[str, Score | None]) -> Any:
-        """The verdict that follows from the required parts alone, if one does."""
+        """The verdict that the required parts already decide, if they do."""
         required = [components[other] for other in self.parts[name].requires]
         if any(score is not None and score.value <= 0.0 for score in required):
             return MOOT

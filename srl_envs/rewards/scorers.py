@@ -22,7 +22,7 @@ from srl_envs.settings import build, dump
 
 
 class Scorer(Protocol):
-    """What a rubric needs of a scorer."""
+    """Interface of a scorer in a rubric."""
 
     slow: bool
     """Whether it is worth a thread of its own."""
@@ -116,11 +116,11 @@ class CodeSettings:
     for none. What it imports and defines in full stands before assert tests, too: a program that
     defines the same name again changes nothing for them."""
     language: Literal["python", "javascript"] = "python"
-    """Of the programs."""
+    """Language of the programs."""
     partial: bool = False
     """Pay the share of tests that hold; assert tests are one test."""
     limits: Limits = field(default_factory=Limits)
-    """Of one program."""
+    """Limits of one program."""
 
     def __post_init__(self) -> None:
         if self.tests == "asserts" and self.language != "python":
@@ -211,7 +211,7 @@ def settled(prefix: str) -> str:
     """The imports and complete definitions of a text that goes before a program.
 
     Left out is what the program completes: a function of nothing but texts and imports, or a text that
-    is no Python by itself.
+    is not Python by itself.
     """
     try:
         body = ast.parse(prefix).body

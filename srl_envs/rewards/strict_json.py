@@ -18,7 +18,7 @@ _TOKEN = re.compile(r'\\.|["\[\]{}]', re.DOTALL)  # every match is one or two ch
 
 
 class JsonFaultError(ValueError):
-    """A text is no acceptable JSON; ``reason`` is a label of `reasons.FORMAT_REASONS`."""
+    """A text is not acceptable JSON; ``reason`` is a label of `reasons.FORMAT_REASONS`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -31,7 +31,7 @@ def parse_json(text: str, *, max_chars: int, max_depth: int) -> Any:
     Args:
         text: any text.
         max_chars: longest text that is read.
-        max_depth: deepest nesting of arrays and objects; a number alone has depth 0.
+        max_depth: deepest nesting of arrays and objects; a bare number has depth 0.
 
     Raises:
         JsonFaultError: with the label of what is wrong.
@@ -45,7 +45,7 @@ def parse_json(text: str, *, max_chars: int, max_depth: int) -> Any:
         raise JsonFaultError("json_too_deep")
     try:
         value, end = _DECODER.raw_decode(text)
-        if "\\u" in text or not text.isascii():  # else there are no half characters
+        if "\\u" in text or not text.isascii():  # other texts hold no half characters
             json.dumps(value, ensure_ascii=False).encode()
     except JsonFaultError:
         raise

@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from srl_envs.rewards.claims import names_something, told
+from srl_envs.rewards.claims import names_something, value_sides
 from srl_envs.rewards.evaluation import (
     approximate_real,
     constant_ratio,
@@ -45,7 +45,7 @@ _SCALARS = (Num, Sym, Const, Op)
 
 
 def same_answer(reference: Node, given: Node, policy: AnswerPolicy) -> bool:
-    """Whether ``given`` says what ``reference`` says.
+    """Whether ``given`` has the same meaning as ``reference``.
 
     Raises:
         Unreadable: a value exceeds the limits of `evaluation`.
@@ -212,7 +212,7 @@ class _Comparison:
             return self.same(solutions[1], reference)
         if set(given.signs) - {"=", "in"}:
             return False
-        sides = told(given)
+        sides = value_sides(given)
         return (
             bool(sides)
             and self.same(reference, sides[-1])

@@ -96,7 +96,7 @@ def _lexed(found: re.Match[str]) -> list[Token]:
         return [Token("sym", name) if name in _GREEK else Token("op", found["cmd"])]
     if name in ("or", "and"):
         return [Token("op", name)]
-    if len(name) > 3 or takes_back(name.lower()):  # ``not`` is no product of letters
+    if len(name) > 3 or takes_back(name.lower()):  # ``not`` is not a product of letters
         raise Unreadable(f"the word {name!r}")
     return [Token("const" if c == "e" else "sym", c) for c in name]
 

@@ -11,7 +11,7 @@ MAX_HEIGHT = 100
 
 
 class Unreadable(Exception):
-    """The text is no mathematics that we know, or exceeds our limits; an outcome, not a fault."""
+    """The text is not supported mathematics, or exceeds our limits; an outcome, not a fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Num:
 
     value: Fraction
     places: int | None = None
-    """Digits after the point, None where there is no point."""
+    """Digits after the point, None without a point."""
     significant: int = 0
     """Significant digits of a number with a point."""
 
@@ -71,7 +71,7 @@ class Many:
 
     items: tuple[Node, ...]
     joint: str = field(default="", compare=False)
-    """``or`` or ``and`` where the items are joined by that word alone."""
+    """``or`` or ``and`` where only that word joins the items."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Unit(NamedTuple):
-    """What one unit is."""
+    """Dimension and size of a unit."""
 
     dimension: str
     """Base quantities with their exponents, such as ``length time^-1``; ``money``, ``ratio``, ..."""

@@ -18,7 +18,7 @@ _TAKEN_BACK = re.compile(
     r"\W*\?\W*|(?:is|was|isn't|wasn't)(?: not)?(?: (?:it|true|right|correct|wrong|false|incorrect))?\W*",
     re.IGNORECASE,
 )
-"""What follows a letter that is no option's own text."""
+"""What follows a letter and is not the text of an option."""
 _ARTICLE = re.compile(r"^(?:the|an|a) ")
 _SHORT_WORDS = frozenset(
     ("no", "yes", "odd", "all", "any", "red", "one", "two", "six", "ten", "up", "on", "off", "tie",
@@ -65,7 +65,7 @@ _EMPTY_SET = re.compile(r"(?:[A-Za-z]\s?(?:=|\\in)\s?)?(?:\\emptyset|\\?\{\s*\\?
 
 
 def says_nothing(text: str) -> bool:
-    r"""Whether a text says that there is no solution, in words or as the empty set."""
+    r"""Whether a text states that no solution exists, in words or as the empty set."""
     return bool(_EMPTY_SET.fullmatch(text.strip()) or _NO_SOLUTION.fullmatch(plain_text(text)))
 
 

@@ -1,4 +1,4 @@
-"""How much memory and how many processes this process may hand out to runs, all executors together.
+"""Memory and processes that all executors of this process may give to runs.
 
 What counts is the smallest limit on the way: the machine's, and that of every control group
 (versions 1 and 2) that this process is in, as far as they can be seen.
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 _KEPT_S = 0.25  # seconds for which a look at the free memory counts
-_UNLIMITED = 1 << 62  # version 1 writes a number of this size where there is no limit
+_UNLIMITED = 1 << 62  # version 1 writes a number of this size for no limit
 _HELD_EXCLUSIVELY = 1 << 62
 
 
 class Room(NamedTuple):
-    """Bytes of memory."""
+    """Room in bytes of memory."""
 
     limit: int
     """Smallest limit."""
@@ -147,23 +147,29 @@ class Capacity:
         self._seen: tuple[float, int] | None = None
 
     def take(
-        self, job: object, cost: int, who: object, wake: Callable[[], None], *, alone: bool = False
+        self,
+        job: object,
+        cost: int,
+        who: object,
+        wake: Callable[[], None],
+        *,
+        exclusive: bool = False,
     ) -> bool:
-        """Promise memory to a job; False where there is no room, or another one waits longer.
+        """Promise memory to a job; False without room, or while another one waits longer.
 
         Args:
             job: key for `give`.
             cost: bytes.
             who: waits in line after a refusal, until it is served or calls `withdraw`.
             wake: called, from any thread, when there may be room.
-            alone: only while nothing else runs, and nothing else may start until `give`.
+            exclusive: only while nothing else runs, and nothing else may start until `give`.
         """
         with self._lock:
             first = next(iter(self._queue), who) is who
             free = not self._held
-            if first and (free or (not alone and self._fits(cost))):
+            if first and (free or (not exclusive and self._fits(cost))):
                 self._queue.pop(who, None)
-                self._held[job] = _HELD_EXCLUSIVELY if alone else cost
+                self._held[job] = _HELD_EXCLUSIVELY if exclusive else cost
                 return True
             self._queue[who] = wake
             return False
@@ -176,7 +182,7 @@ class Capacity:
         return sum(self._held.values()) + cost <= self._seen[1]
 
     def give(self, job: object) -> None:
-        """The job has ended."""
+        """Return the memory of a job that has ended."""
         with self._lock:
             self._held.pop(job, None)
             waiting = list(self._queue.values())
@@ -184,7 +190,7 @@ class Capacity:
             wake()
 
     def withdraw(self, who: object) -> None:
-        """Wait no longer."""
+        """Stop waiting for room."""
         with self._lock:
             self._queue.pop(who, None)
             waiting = list(self._queue.values())

@@ -19,7 +19,7 @@ def same_value(value: Any, expected: Any, *, rel_tol: float = 1e-9) -> bool:
 
     Lists, tuples and ranges are one kind. A bool is not a number. An int equals a float only exactly where
     the int is expected, and within `rel_tol` where the float is. NaN equals nothing. Dict keys that
-    are ints match expected keys that are their decimal strings, because JSON knows no other keys.
+    are ints match expected keys that are their decimal strings, because JSON has only string keys.
 
     Args:
         value: what a program returned, decoded (`Outcome.value`).

@@ -1,6 +1,6 @@
 """Gets runs through the fork server: starts it, keeps it busy, replaces it, retries what it lost.
 
-Any number of threads may ask at once. There is no thread of our own: one of the callers leads, and
+Any number of threads may ask at once. The dispatcher starts no thread: one of the callers leads, and
 serves the runs of all, until its own are finished; then another one that still waits takes over.
 """
 
@@ -32,9 +32,9 @@ _START_PAUSE_S = 0.05  # before the second of them, then twice as long each time
 _TRIES = 2
 """Attempts of a job whose processes could not start."""
 _KILLS = 2
-"""Attempts that the host may kill, the last of them alone, before that is the program's doing."""
+"""Attempts that the host may kill, the last without other runs, before the program is charged."""
 _DEATHS_BESIDE_OTHERS = 2
-"""Servers that may end while a job and others run, before it runs alone."""
+"""Servers that may end while a job and others run, before it runs without others."""
 _DEATHS = 8
 """Servers that may end while a job runs, before that is its doing; one that hangs counts as half."""
 _OWN_BYTES = 8 << 20  # of a process, besides its limits: page tables, stacks, pipes in the kernel
@@ -110,7 +110,7 @@ class Dispatcher:
 
     @contextlib.contextmanager
     def _leadership(self) -> Iterator[None]:
-        """Be the one that talks to the server."""
+        """Context in which only this thread serves the fork server."""
         with self._changed:
             self._changed.wait_for(lambda: not self._leading)
             self._leading = True
@@ -125,7 +125,7 @@ class Dispatcher:
             self._changed.notify_all()
 
     def _connect(self) -> ServerProcess:
-        """The server, started if there is none."""
+        """The fork server, started if necessary."""
         if self._holder and self._holder[0].closed:  # closed, or inherited over a fork
             self._holder.clear()
         if not self._holder:
@@ -173,7 +173,7 @@ class Dispatcher:
         self._complete([(candidate, tester)])
 
     def _complete(self, groups: Sequence[tuple[Run, ...]]) -> None:
-        """Wait until all have ended; lead where nobody does."""
+        """Wait until all have ended; lead if no other thread does."""
         self._check_owner()
         batch = Batch(len(groups))
         jobs = [Job(runs, batch) for runs in groups]
@@ -262,7 +262,7 @@ class Dispatcher:
                 if len(job.runs) > self._in_flight - len(self._active) and self._active:
                     return
                 cost = sum(self._cost(run) for run in job.runs)
-                if not capacity.SHARED.take(job, cost, self, self._room, alone=job.alone):
+                if not capacity.SHARED.take(job, cost, self, self._room, exclusive=job.exclusive):
                     return
                 self._started.add(self._waiting.popleft())
             if not job.begin(self._limits.wall_s):
@@ -285,7 +285,7 @@ class Dispatcher:
         return limits.processes * (memory + _OWN_BYTES) + files
 
     def _take(self, server: ServerProcess, report: wire.Report) -> None:
-        """Book the end of one run."""
+        """Record the end of one run."""
         job, run = self._active.pop(report.run, (None, None))
         if job is None or run is None:
             return
@@ -302,21 +302,24 @@ class Dispatcher:
             )
 
     def _settle(self, job: Job) -> None:
-        """A job's runs have all ended: it is done, or to be run once more, alone."""
+        """A job's runs have all ended: it is done, or runs once more without others."""
         killed = [run for run in job.runs if self._killed_by_host(run)]
         if any(run.fault for run in job.runs):
             job.faults += 1
             again = job.faults < _TRIES
         else:
             job.kills += bool(killed)
-            again = bool(killed) and (job.kills < _KILLS or not job.alone)
+            again = bool(killed) and (job.kills < _KILLS or not job.exclusive)
         if again:
-            job.alone = True
+            job.exclusive = True
             self._requeue([job])
             return
         for run in killed:
             peak_mib = run.report.peak_kib >> 10 if run.report else 0
-            run.doing = "memory", f"killed by the host, alone, with {peak_mib} MiB resident"
+            run.doing = (
+                "memory",
+                f"killed by the host with no other run beside it, {peak_mib} MiB resident",
+            )
         self._done(job)
 
     def _killed_by_host(self, run: Run) -> bool:
@@ -331,12 +334,12 @@ class Dispatcher:
         return killed and report.cpu_s < math.ceil(self._limits.cpu_s)
 
     def _requeue(self, jobs: Sequence[Job]) -> None:
-        """Run jobs again: first those that run beside others, so that a suspect delays nobody."""
+        """Run jobs again: first those that run beside others, so that a suspect delays no other job."""
         for job in jobs:
             capacity.SHARED.give(job)
         with self._changed:
-            self._waiting.extendleft(job for job in reversed(jobs) if not job.alone)
-            self._waiting.extend(job for job in jobs if job.alone)
+            self._waiting.extendleft(job for job in reversed(jobs) if not job.exclusive)
+            self._waiting.extend(job for job in jobs if job.exclusive)
 
     def _done(self, job: Job) -> None:
         capacity.SHARED.give(job)
@@ -362,7 +365,7 @@ class Dispatcher:
             for run in job.runs:
                 run.close()
             job.deaths += deaths
-            job.alone = job.alone or job.deaths >= _DEATHS_BESIDE_OTHERS
+            job.exclusive = job.exclusive or job.deaths >= _DEATHS_BESIDE_OTHERS
         self._requeue([job for job in jobs if job.deaths < _DEATHS])
         for job in jobs:
             if job.deaths >= _DEATHS:
@@ -397,7 +400,7 @@ class Dispatcher:
         return not control.fault
 
     def _disconnect(self) -> None:
-        with self._changed:  # nobody wakes a server while it closes
+        with self._changed:  # no thread wakes a server while it closes
             _close_all(self._holder)
 
     def _submit_pair(self, server: ServerProcess, candidate: Run, tester: Run) -> None:

@@ -31,7 +31,7 @@ _FULL = 0.8  # of the limit of memory, resident, when an interpreter gives up
 
 
 class CodeExecutor:
-    """Runs programs of an untrusted author, each in a fresh process, and says what became of them.
+    """Runs programs of an untrusted author, each in a fresh process, and returns their outcomes.
 
     The verdict is computed in the calling process: expected values never enter the sandbox. Threads
     may share one executor; what they ask for runs side by side, as many processes at once as there
@@ -42,7 +42,7 @@ class CodeExecutor:
         limits: what one run may use.
         isolation: ``"strongest"`` that the kernel grants, or one tier to insist on:
             ``"namespaces"``, ``"landlock"`` or ``"seccomp"``. See `docs/design/sandbox.md`.
-        allow_unsafe: where no tier holds, run with resource limits alone instead of refusing.
+        allow_unsafe: where no tier holds, run with only resource limits instead of refusing.
         language: of the programs: ``"python"``, or ``"javascript"`` where `node` is installed.
         packages: installed third-party packages that programs may import; Python only.
         preload: modules of these packages that are imported before any program starts: programs
@@ -285,7 +285,7 @@ class CodeExecutor:
         the program's never equals plain data; its ``__eq__`` counts between two such objects only.
 
         Names mean Python's builtins and what the tests define and import. The program contributes
-        the global names that are left, or, where the tests import from ``solution``, those alone.
+        the global names that are left, or only those that the tests import from ``solution``.
 
         Args:
             program: source text.
@@ -403,7 +403,7 @@ class CodeExecutor:
         return self._outcome("exception", message or f"exit code {code}", run)
 
     def _claims(self, run: Run, count: int) -> list[Outcome]:
-        """What the program says that its calls returned."""
+        """What its calls returned, as the program reports it."""
         stopped = self._stopped(run)
         frames = [] if run.fault or run.doing else _frames(run.result, count)
         if frames is None:

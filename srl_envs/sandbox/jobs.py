@@ -1,4 +1,4 @@
-"""What a caller hands over: runs, the jobs they form, and the wall time that a program has in all."""
+"""Runs, the jobs that they form, and the wall time that a program has in all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from srl_envs.sandbox.outcome import Status
 Doing: TypeAlias = tuple[Status, str]
 """How a run ended, and why."""
 PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-"""That this process may use."""
+"""Processors that this process may use."""
 
 
 class Budget:
@@ -57,7 +57,7 @@ class Budget:
 
     @property
     def left_s(self) -> float:
-        """Seconds, at least 0."""
+        """Seconds left, at least 0."""
         self._pass()
         taken_s = (self._cpu_s + self._running * self._spent_s - self._begun_s) / PROCESSORS
         return max(self.total_s - max(self._spent_s, taken_s), 0.0)
@@ -71,7 +71,7 @@ class Budget:
         return min(most_s, self.left_s) * self._crowding()
 
     def begin(self) -> float:
-        """A run starts; what `end` wants to hear: the time spent until now, in seconds."""
+        """Start a run; returns what `end` needs: the time spent until now, in seconds."""
         self._pass()
         self._running += 1
         self._begun_s += self._spent_s
@@ -85,7 +85,7 @@ class Budget:
         self._cpu_s += cpu_s
 
     def _pass(self) -> None:
-        """Book the time since the last look."""
+        """Charge the time since the last call."""
         now, before, crowd = self._clock(), self._crowd, self._crowding()
         if self._running:
             self._spent_s += (now - self._since) / max(before, crowd)
@@ -93,7 +93,7 @@ class Budget:
 
 
 def processor_crowding() -> float:
-    """Runnable threads of this machine per processor; 1 where nobody tells.
+    """Runnable threads of this machine per processor; 1 where the system does not report it.
 
     Two are left out: the one that looks, and the sandbox's server, which has just reported to it.
 
@@ -117,11 +117,11 @@ class Run:
     writes: bool = False
     """The program seems to write files, so it gets a scratch directory."""
     budget: Budget | None = None
-    """Wall time that it shares with other runs; None for the limit of a run alone."""
+    """Wall time that it shares with other runs; None for only the run's own limit."""
     begun_s: float = 0.0
     """Seconds of the budget that were spent when it started."""
     wall_s: float = 0.0
-    """Seconds that it was granted."""
+    """Wall seconds granted to the run."""
     number: int = 0
     descriptors: list[int] = field(default_factory=list)
     report: wire.Report | None = None
@@ -140,7 +140,7 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one caller waits for."""
+    """Jobs that one caller waits for."""
 
     left: int
     """Jobs without a result."""
@@ -152,7 +152,7 @@ class Job:
 
     runs: tuple[Run, ...]
     batch: Batch
-    alone: bool = False
+    exclusive: bool = False
     """Nothing else may run beside it: it was there when something went wrong."""
     faults: int = 0
     """Attempts in which one of its processes could not start."""

@@ -1,4 +1,4 @@
-"""What a program may use before it is stopped."""
+"""Resource limits of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one run."""
+"""Outcome of one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Outcome:
 
     status: Status
     """``ok``: it ended by itself without an error. ``exception``: it raised, exited with another
-    code than 0, or returned something that is no JSON value. ``timeout``, ``memory``,
+    code than 0, or returned a value that is not JSON. ``timeout``, ``memory``,
     ``output_limit``: a limit of `Limits`. ``crashed``: it died of a signal or broke the protocol.
     ``refused``: it was never started, because of what was asked, or it gave assert tests an object
     that they cannot judge; `passed` is None only where the tests could judge no program.

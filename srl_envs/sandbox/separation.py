@@ -1,4 +1,4 @@
-"""What each tier keeps apart: one run from another, and from the host."""
+"""What each isolation tier separates: one run from another, and from the host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROPERTIES: dict[str, Property] = {
     ),
     "host_name": Property(
         text="read the name of the host",
-        lost=dict.fromkeys(("landlock", "seccomp"), "one call tells it and what programs need"),
+        lost=dict.fromkeys(("landlock", "seccomp"), "one call returns it and what programs need"),
     ),
     "host_paths": Property(
         text="read paths of the host from its own process",

@@ -43,7 +43,7 @@ _inherited: weakref.WeakSet[ServerProcess] = weakref.WeakSet()
 
 
 class ServerGone(Exception):
-    """There is no fork server any more."""
+    """The fork server is gone."""
 
 
 class ServerHangs(ServerGone):
@@ -143,7 +143,7 @@ class ServerProcess:
         """Send a request; the descriptors stay the caller's to close.
 
         Raises:
-            ServerGone: there is no server to take it.
+            ServerGone: the server is gone.
         """
         data = request.pack()
         try:

@@ -85,12 +85,12 @@ CHECKS: dict[str, Check] = {
     ),
     "replay": Check(
         lambda env_id, n: check_replay(env_id, episodes=n),
-        "an episode must follow from its id, options, split, seed and replies alone; look for "
+        "an episode must depend only on its id, options, split, seed and replies; look for "
         "something that is carried from one episode to the next.",
     ),
     "views": Check(
         lambda env_id, n: check_views(env_id, episodes=n),
-        "`observe` must depend on the state and the seat alone, however often it is called.",
+        "`observe` must depend only on the state and the seat, however often it is called.",
     ),
     "conversions": Check(
         lambda env_id, n: check_conversions(env_id, episodes=n),
@@ -129,8 +129,8 @@ CHECKS: dict[str, Check] = {
     ),
     "hidden_information": Check(
         lambda env_id, n: check_hidden_information(env_id, episodes=n),
-        "`observe`, `legal`, `fallback` and the errors of `parse` may use only what the seat knows; "
-        "where seats know different things, override `swap_hidden`.",
+        "`observe`, `legal`, `fallback` and the errors of `parse` may use only what the seat may see; "
+        "where seats see different things, override `swap_hidden`.",
     ),
     "hidden_replies": Check(
         lambda env_id, n: check_hidden_replies(env_id, episodes=n),

@@ -62,7 +62,10 @@ def _require_step(
     where: str, env: GameEnv, observations: Mapping[str, Any], infos: Mapping[str, Any], live: bool
 ) -> None:
     agents = set(env.possible_agents)
-    require(set(observations) == agents == set(infos), f"{where}: not every seat is told.")
+    require(
+        set(observations) == agents == set(infos),
+        f"{where}: not every seat has an observation and an info.",
+    )
     for agent, seen in observations.items():
         space = env.observation_space(agent)
         require(space.contains(seen), f"{where}: {agent} sees what its space does not contain.")
@@ -86,12 +89,12 @@ def _require_flags(
 ) -> None:
     _, rewards, terminations, truncations, infos = results
     require(all(math.isfinite(r) for r in rewards.values()), f"{where}: rewards {rewards}.")
-    require(not any(truncations.values()), f"{where}: truncated, though nobody asked for it.")
+    require(not any(truncations.values()), f"{where}: truncated, although the caller set no limit.")
     ended = set(terminations.values())
     require(ended == {not live}, f"{where}: terminations {terminations}.")
     if not live:
-        told = all({"statistics", "forfeited"} <= set(info) for info in infos.values())
-        require(told, f"{where}: the last infos lack statistics or forfeited.")
+        complete = all({"statistics", "forfeited"} <= set(info) for info in infos.values())
+        require(complete, f"{where}: the last infos lack statistics or forfeited.")
         for info in infos.values():
             require(
                 set(info["statistics"]) == set(statistics),
@@ -140,7 +143,7 @@ def _bot_game(env: GameEnv, name: str, seed: int) -> Transcript:
 
 
 def check_views(env_id: str, *, episodes: int = 3) -> None:
-    """The agent-by-agent and the single-seat view tell every seat what the parallel view tells it.
+    """The agent-by-agent and the single-seat view give every seat the same texts as the parallel view.
 
     Raises:
         ConformanceError: what a seat sees or earns depends on the view.
@@ -148,21 +151,21 @@ def check_views(env_id: str, *, episodes: int = 3) -> None:
     with game_env(env_id) as env:
         seats = range(len(env.possible_agents))
         for seed in range(episodes):
-            told = _Told(env, seed)
-            play(env, told.policies(), seed=seed)
-            expected = told.all()
+            received = _Received(env, seed)
+            play(env, received.policies(), seed=seed)
+            expected = received.all()
             by_agent = _through_aec(env, seed)
             require(by_agent == expected, f"{env_id}: seed {seed}: the AEC view differs.")
             for seat in seats:
-                alone = _through_single(env, seat, seed)
+                single = _through_single(env, seat, seed)
                 require(
-                    alone == expected[seat],
+                    single == expected[seat],
                     f"{env_id}: seed {seed}: the single view of seat {seat} differs.",
                 )
 
 
-class _Told:
-    """Policies that answer from the episode alone, and remember what they were told."""
+class _Received:
+    """Policies that draw replies from the episode's seed and record every text that they received."""
 
     def __init__(self, env: GameEnv, seed: int) -> None:
         self._env, self._seed = env, seed
@@ -189,19 +192,19 @@ class _Told:
 
 
 def _through_aec(env: GameEnv, seed: int) -> dict[int, tuple[list[str], float]]:
-    view, told = GameAEC(env), _Told(env, seed)
-    policies = told.policies()
+    view, received = GameAEC(env), _Received(env, seed)
+    policies = received.policies()
     view.reset(seed=seed)
     for agent in view.agent_iter():
         seen, _, terminated, truncated, _ = view.last()
         silent = terminated or truncated or not seen["can_act"]
         view.step(None if silent else policies[view.possible_agents.index(agent)](seen["text"]))
-    return told.all()
+    return received.all()
 
 
 def _through_single(env: GameEnv, seat: int, seed: int) -> tuple[list[str], float]:
-    told = _Told(env, seed)
-    policies = told.policies()
+    received = _Received(env, seed)
+    policies = received.policies()
     others: dict[int, Any] = {s: policy for s, policy in policies.items() if s != seat}
     view = GameSingle(env, seat=seat, opponents=others)
     seen, _ = view.reset(seed=seed)
@@ -210,4 +213,4 @@ def _through_single(env: GameEnv, seat: int, seed: int) -> tuple[list[str], floa
         reply = policies[seat](seen["text"]) if env.agents else ""
         seen, _, terminated, truncated, _ = view.step(reply)
         over = terminated or truncated
-    return told.all()[seat]
+    return received.all()[seat]

@@ -39,10 +39,10 @@ def check_determinism(env_id: str, *, episodes: int = 4) -> None:
     Raises:
         ConformanceError: two recordings of one seed differ.
     """
-    alone: dict[int, Recording] = {}
+    recordings: dict[int, Recording] = {}
     for seed in range(episodes):
         with game_env(env_id) as env, game_env(env_id) as neighbour:
-            alone[seed] = expected = record(env, seed)
+            recordings[seed] = expected = record(env, seed)
             require_same(env_id, f"seed {seed} again", expected, record(env, seed))
             require_same(env_id, f"seed {seed} in a fresh one", expected, record(neighbour, seed))
             among_draws = record(env, seed, between=_draw_from_globals)
@@ -54,7 +54,7 @@ def check_determinism(env_id: str, *, episodes: int = 4) -> None:
         seeds = [seed % episodes for seed in range(max(THREADS, episodes))]
         together = list(pool.map(lambda seed: _fresh_recording(env_id, seed), seeds))
     for seed, got in zip(seeds, together, strict=True):
-        require_same(env_id, f"seed {seed} in threads", alone[seed], got)
+        require_same(env_id, f"seed {seed} in threads", recordings[seed], got)
 
 
 def check_subprocess(env_id: str, *, episodes: int = 2) -> None:

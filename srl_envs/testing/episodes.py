@@ -26,7 +26,7 @@ Results = tuple[Any, ...]
 
 
 class ConformanceError(SRLError):
-    """An environment breaks its contract; the text says where and how."""
+    """An environment breaks its contract; the text names the place and the difference."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -40,12 +40,12 @@ def game_env(env_id: str, **options: Any) -> Iterator[GameEnv]:
     """The environment, closed at the end.
 
     Raises:
-        ConformanceError: it is no `srl_envs.core.Game`; only the public suites apply to it.
+        ConformanceError: it is not a `srl_envs.core.Game`; only the public suites apply to it.
     """
     target = load_entry_point(spec(env_id).entry_point)
     require(
         isinstance(target, type) and issubclass(target, Game),
-        f"{env_id}: {target!r} is no srl_envs.core.Game: of these checks only check_public_suites "
+        f"{env_id}: {target!r} is not a srl_envs.core.Game: of these checks only check_public_suites "
         f"applies to it.",
     )
     env: Any = make(env_id, **options)

@@ -1,4 +1,4 @@
-"""What a seat may not know does not show in anything it gets."""
+"""Hidden information does not show in anything that a seat receives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Path = tuple[Any, ...]
 
 
 def check_hidden_information(env_id: str, *, episodes: int = 4) -> None:
-    """What a seat is told stays the same when all that it may not know is another.
+    """A seat's view stays the same when everything hidden from it is replaced.
 
     At each position of random episodes, for each seat, `Game.swap_hidden` takes the hidden parts from
     another episode: the seat's text, its list of legal actions, its default move and the reason for
@@ -76,7 +76,7 @@ def _require_unseen(where: str, game: Game[Any, Any], state: Any, other: Any, se
     for name, value in before.items():
         require(
             value == after.get(name),
-            f"{where}: {name} tells what is hidden; with other hidden parts it reads differently: "
+            f"{where}: {name} reveals what is hidden; with other hidden parts it reads differently: "
             f"{_difference(str(value), str(after.get(name)))}",
         )
     if before["who is on move"]:
@@ -92,12 +92,12 @@ def _require_unseen(where: str, game: Game[Any, Any], state: Any, other: Any, se
 
 def _told(game: Game[Any, Any], state: Any, seat: int) -> dict[str, Any]:
     on_move = seat in game.to_move(state)
-    told: dict[str, Any] = {"the text": game.observe(state, seat), "who is on move": on_move}
+    shown: dict[str, Any] = {"the text": game.observe(state, seat), "who is on move": on_move}
     if on_move:
         legal = game.legal(state, seat)
-        told["the list of legal actions"] = None if legal is None else list(legal)
-        told["the default move"] = game.fallback(state, seat)
-    return told
+        shown["the list of legal actions"] = None if legal is None else list(legal)
+        shown["the default move"] = game.fallback(state, seat)
+    return shown
 
 
 def _refusal(game: Game[Any, Any], state: Any, seat: int, body: str) -> str:
@@ -111,7 +111,7 @@ def _refusal(game: Game[Any, Any], state: Any, seat: int, body: str) -> str:
 def _require_covered(where: str, game: Game[Any, Any], state: Any, other: Any) -> None:
     """Each value of ``other`` that one seat would read, and another not, is swapped for the latter.
 
-    At the opening alone: later, what is written down for one seat may be known to all.
+    Only at the opening: later, notes of one seat may be known to all.
     """
     mine, theirs = _plain(game, state), _plain(game, other)
     seats = range(game.seats)
@@ -134,7 +134,7 @@ def _require_covered(where: str, game: Game[Any, Any], state: Any, other: Any) -
                     _at(swapped, path) != old,
                     f"{where}: another seat reads the value at {list(path)} of the encoded state, "
                     f"seat {seat} does not; so it is hidden from seat {seat}, and swap_hidden(state, "
-                    f"{seat}, other) must take it from `other`. If it is no secret, show it to all.",
+                    f"{seat}, other) must take it from `other`. If it is not secret, show it to all.",
                 )
 
 
@@ -157,7 +157,7 @@ def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _at(data: Any, path: Path) -> Any:
-    """The value at ``path``; `_MISSING` where there is none, or one that is no leaf."""
+    """The value at ``path``; `_MISSING` without one, or if it is not a leaf."""
     for key in path:
         inside = key in range(len(data)) if isinstance(data, list) else isinstance(data, dict)
         if not inside or (isinstance(data, dict) and key not in data):

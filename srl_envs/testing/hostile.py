@@ -1,4 +1,4 @@
-"""Replies that nobody should write: noise, near misses, and attempts to talk the parser round."""
+"""Malformed and hostile replies: noise, near misses, and attempts to talk the parser round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from srl_envs.testing.episodes import ConformanceError, game_env, live_state, re
 _HUGE = 1_000_000
 """Characters of a reply that is far too long."""
 _EPISODES_PER_SEAT = 4
-"""With fewer episodes, what an exploit earns is compared over all seats alone."""
+"""With fewer episodes, an exploit's earnings are compared only over all seats together."""
 
 _NEAR_MISSES: tuple[Callable[[str], str], ...] = (
     lambda body: body,
@@ -126,7 +126,7 @@ def _feed(env: GameEnv, reply: str) -> None:
 def check_hidden_replies(env_id: str, *, episodes: int = 4) -> None:
     """A refused reply is its seat's own affair: the others see neither it nor the reason.
 
-    Where several seats move at once, nobody sees an accepted reply before all are in.
+    Where several seats move at once, no seat sees an accepted reply before all are in.
 
     Raises:
         ConformanceError: what another seat sees changed before the game moved on.

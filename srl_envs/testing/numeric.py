@@ -1,4 +1,4 @@
-"""The numeric twin plays the text game, offers its legal moves, and knows what the text says."""
+"""The numeric twin plays the text game, offers its legal moves, and holds the same facts as the text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _require_episode(env_id: str, twin: NumericParallel, text: GameEnv, seed: in
 
 
 class _Position(NamedTuple):
-    """What one seat stands before."""
+    """A seat's position in the text game and in its twin."""
 
     where: str
     game: Game[Any, Any]
@@ -106,7 +106,7 @@ def _require_legal(position: _Position, features: Features, mask: NDArray[np.boo
         for body in (features.actions[number] for number in numbers):
             require(
                 position.accepts(body) == offered,
-                f"{position.where}: the mask says {offered} for {body!r}, and the game {not offered}.",
+                f"{position.where}: the mask has {offered} for {body!r}, and the game {not offered}.",
             )
 
 

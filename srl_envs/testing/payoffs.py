@@ -1,4 +1,4 @@
-"""What is paid: within its range, to the last bit of a zero sum, and without regard to the seat."""
+"""Payoffs: within their range, an exact zero sum, and independent of the seat."""
 
 from __future__ import annotations
 

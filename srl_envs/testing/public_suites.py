@@ -16,7 +16,7 @@ from srl_envs.registry import spec
 from srl_envs.testing.episodes import ConformanceError, require, seed_spaces
 
 LEGAL_SHARE = 0.6
-"""Share of the suites' replies that must be accepted, or they tested the error path alone."""
+"""Least share of the suites' replies that must be accepted; below it they tested only the error path."""
 
 _EXPECTED_WARNINGS = (
     "Observation is not NumPy array",  # it is a dict with text

@@ -1,4 +1,4 @@
-"""Episodes can be put away as JSON and continued, and recorded and replayed."""
+"""Episodes can be saved as JSON and continued, and recorded and replayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_state_round_trip(env_id: str, *, episodes: int = 3) -> None:
     """At every step a state goes through JSON into a fresh environment, which plays the same rest.
 
     Raises:
-        ConformanceError: the state is no JSON, is not restored, or the rest differs.
+        ConformanceError: the state is not JSON, is not restored, or the rest differs.
     """
     for seed in range(episodes):
         mode = INVALID_MODES[(seed * 2) % len(INVALID_MODES)]  # retry, random_legal, forfeit
@@ -47,7 +47,7 @@ def _dump(where: str, env: GameEnv) -> str:
     try:
         return json.dumps(env.get_state(), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ConformanceError(f"{where}: the state is no JSON: {error}") from None
+        raise ConformanceError(f"{where}: the state is not JSON: {error}") from None
 
 
 def _restore(where: str, env: GameEnv, state: str) -> dict[str, Observation]:
@@ -128,7 +128,7 @@ def check_golden(env_id: str, folder: str | Path) -> None:
         folder: holds files ``<id>.<anything>.jsonl``, written by `Transcript.save`.
 
     Raises:
-        ConformanceError: there is no recording, or one does not replay.
+        ConformanceError: a recording is missing or does not replay.
     """
     paths = sorted(Path(folder).glob(f"{env_id.replace('/', '_')}.*.jsonl"))
     require(

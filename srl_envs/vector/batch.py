@@ -34,7 +34,7 @@ class Report(NamedTuple):
 
 
 def episode_seed(root: int, env: int, episode: int) -> int:
-    """Seed of one episode: it follows from its address alone, never from who plays it when.
+    """Seed of one episode: it depends only on its address, never on which worker plays it when.
 
     Args:
         root: the seed given to `VectorEnv.reset`.
@@ -120,7 +120,7 @@ class _Slot:
         self.seats = {agent: seat for seat, agent in enumerate(self.env.possible_agents)}
         self.on_move: tuple[str, ...] = ()
         self.texts: list[str] = []
-        """What the agents on move see."""
+        """Observations of the agents on move."""
         self.infos: Infos = {}
         self._root = self._episode = self._seed = 0
 

@@ -29,11 +29,11 @@ class Channel:
         """Send any value that pickles.
 
         Raises:
-            ChannelClosedError: nobody reads.
+            ChannelClosedError: the other end is closed.
         """
         data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
         try:
-            # in one piece: the other end must not wake up for the length alone
+            # in one piece: the other end must not wake up for just the length
             self._socket.sendall(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
         except OSError as error:
             raise ChannelClosedError(str(error)) from error

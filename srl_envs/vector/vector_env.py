@@ -1,4 +1,4 @@
-"""The vector: one list of texts out, one list of replies in, whoever plays the episodes."""
+"""The vector: one list of texts out, one list of replies in, in this process or in workers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class VectorStep:
 
     @property
     def voids_E(self) -> NDArray[np.bool_]:
-        """(E,) True where the environment raised: leave the episode out, it is nobody's 0."""
+        """(E,) True where the environment raised: leave the episode out instead of counting a 0."""
         return np.asarray(self.endings_E == VOID, dtype=np.bool_)
 
     @property
@@ -177,7 +177,7 @@ class VectorEnv:
                 many workers there are; None goes on with the next episodes of the last root.
 
         Raises:
-            ConfigError: the seed is no whole number of 0 or more.
+            ConfigError: the seed is not a whole number of 0 or more.
             VectorError: a worker is gone, or an environment cannot start.
         """
         if seed is not None and (not isinstance(seed, (int, np.integer)) or seed < 0):
@@ -196,7 +196,7 @@ class VectorEnv:
 
         Raises:
             EpisodeOverError: called before `reset`.
-            InvalidActionError: a reply is no text, or there are too few or too many; nothing changed.
+            InvalidActionError: a reply is not text, or there are too few or too many; nothing changed.
             VectorError: a worker is gone, or an environment cannot start its next episode.
         """
         if not self._on_move:
@@ -220,7 +220,7 @@ class VectorEnv:
         """Close every environment and end every worker."""
         self._closed = True
         if self._late_infos is not None:
-            with contextlib.suppress(SRLError):  # of a step that somebody may still look at
+            with contextlib.suppress(SRLError):  # of a step whose infos the caller may still read
                 self._late_infos()
         if self._batch is not None:
             self._batch.close()

@@ -53,7 +53,7 @@ def serve(channel: Channel) -> None:
             report: Report = getattr(batch, name)(*arguments)
             channel.send((REPORT, report[:-1]))
             # infos are many small dictionaries: packed while the vector reads the rest already, and
-            # unpacked only if somebody looks
+            # unpacked only on access
             channel.send((REPORT, pickle.dumps(report.infos, protocol=pickle.HIGHEST_PROTOCOL)))
     finally:
         batch.close()

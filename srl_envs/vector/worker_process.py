@@ -1,4 +1,4 @@
-"""A worker process as the vector sees it: started, talked to, and never left behind."""
+"""Start, use and end a worker process of a vector."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WorkerProcess:
         self.send(packed)
 
     def send(self, message: Any) -> None:
-        """Send a message; a worker that is gone shows at `receive`, which knows why."""
+        """Send a message; `receive` reports a worker that is gone, with the reason."""
         try:
             self._channel.send(message)
         except ChannelClosedError:
@@ -67,7 +67,7 @@ class WorkerProcess:
         """The worker's next answer.
 
         Raises:
-            VectorError: it ended or failed; says which and how.
+            VectorError: a worker ended or failed; names the worker and the cause.
             SRLError: what the environments raised when they were made.
         """
         try:

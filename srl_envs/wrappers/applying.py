@@ -66,7 +66,7 @@ def _target(kind: str, place: str) -> type[Wrapper]:
     entry_point = WRAPPERS.get(kind, kind)
     if ":" not in entry_point:
         raise ConfigError(
-            f"{place} is no wrapper.{nearest(kind, WRAPPERS)} Known: {', '.join(WRAPPERS)}, or "
+            f"{place} is not a wrapper.{nearest(kind, WRAPPERS)} Known: {', '.join(WRAPPERS)}, or "
             "package.module:Class."
         )
     require_known(place, entry_point, WRAPPERS.values())
@@ -75,7 +75,7 @@ def _target(kind: str, place: str) -> type[Wrapper]:
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{place} cannot be loaded: {error}.") from None
     if not (isinstance(target, type) and issubclass(target, Wrapper)):
-        raise ConfigError(f"{place} is no subclass of srl_envs.wrappers.Wrapper.")
+        raise ConfigError(f"{place} is not a subclass of srl_envs.wrappers.Wrapper.")
     return target
 
 

@@ -1,4 +1,4 @@
-"""What all wrappers share: the interface of the environment inside, and a name of their own."""
+"""Base of all wrappers: the interface of the environment inside, and a name of their own."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Wrapper(GameEnv):
         return dict(self._returned[1])
 
     def info(self, agent: str) -> dict[str, Any]:
-        """What one agent was told by the last `start` or `advance`."""
+        """One agent's info from the last `start` or `advance`."""
         return self._returned[2][agent]
 
     def references(self, agent: str) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _title(env: GameEnv) -> str:
 
 
 def require_whole(place: str, name: str, value: object, least: int) -> None:
-    """Refuse a setting that is no whole number of ``least`` or more.
+    """Refuse a setting that is not a whole number of ``least`` or more.
 
     Raises:
         ConfigError: it is not.

@@ -51,7 +51,7 @@ class HistoryWindow(Wrapper):
         return Dict({**inner.spaces, "text": AnyText(text.max_length + self.turns * turn + 100)})
 
     def settings(self) -> dict[str, Any]:
-        """The window."""
+        """The wrapper's settings: its window."""
         return {"turns": self.turns, "reply_chars": self.reply_chars}
 
     def observation_space(self, agent: str) -> Dict:
@@ -84,7 +84,7 @@ class HistoryWindow(Wrapper):
         return {agent: [list(turn) for turn in past] for agent, past in self._past.items()}
 
     def set_own_state(self, data: Any, observations: dict[str, Observation]) -> None:
-        """Take the turns back."""
+        """Restore the turns."""
         for agent, turns in data.items():
             self._past[agent] = deque(((turn[0], turn[1]) for turn in turns), maxlen=self.turns)
         self._seen = observations

@@ -13,7 +13,7 @@ class ObservedText(NamedTuple):
     """The three parts; joined they are the text."""
 
     rules: str
-    """The first paragraph with the blank line after it; everything where there is no blank line."""
+    """The first paragraph with the blank line after it; the whole text if it has no blank line."""
     position: str
     notice: str
 

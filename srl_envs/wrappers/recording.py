@@ -32,7 +32,7 @@ class Recording(Wrapper):
         super().__init__(env)
         self.path = Path(path)
         if not self.path.parent.is_dir():
-            raise ConfigError(f"Recording: {self.path.parent} is no folder; make it first.")
+            raise ConfigError(f"Recording: {self.path.parent} is not a folder; make it first.")
         self._recorder: Recorder | None = None
         self._seen: dict[str, Observation] = {}
 
@@ -95,7 +95,7 @@ def load_recordings(path: str | Path) -> list[Transcript]:
     """The episodes of a file that `Recording` wrote; `srl_envs.replay` plays each again.
 
     Raises:
-        TranscriptError: the file is missing, or a line is no transcript; names the line.
+        TranscriptError: the file is missing, or a line is not a transcript; names the line.
     """
     try:
         lines = Path(path).read_text().splitlines()
@@ -112,7 +112,7 @@ def load_recordings(path: str | Path) -> list[Transcript]:
             if isinstance(error, TranscriptError):
                 raise
             raise TranscriptError(
-                f"{path}: line {number} is no transcript: {type(error).__name__}: {error}"
+                f"{path}: line {number} is not a transcript: {type(error).__name__}: {error}"
             ) from None
     return transcripts
 

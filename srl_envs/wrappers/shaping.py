@@ -82,7 +82,7 @@ class PotentialShaping(Wrapper):
         return dict(self._last)
 
     def set_own_state(self, data: Any, observations: dict[str, Observation]) -> None:
-        """Take the potentials back."""
+        """Restore the potentials."""
         self._last = dict(data)
 
     def set_state(self, data: Any) -> tuple[dict[str, Observation], Infos]:

@@ -18,7 +18,7 @@ class TurnLimit(Wrapper):
         steps: 1 or more.
 
     Raises:
-        ConfigError: ``steps`` is no such number.
+        ConfigError: ``steps`` is not such a number.
     """
 
     def __init__(self, env: GameEnv, *, steps: int) -> None:
@@ -28,7 +28,7 @@ class TurnLimit(Wrapper):
         self.max_cycles = env.max_cycles
 
     def settings(self) -> dict[str, Any]:
-        """The limit."""
+        """The wrapper's settings: its limit."""
         return {"steps": self.steps}
 
     @property

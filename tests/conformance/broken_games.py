@@ -217,7 +217,7 @@ class LateDraws(Pennies):
 
 
 class SharedRounds(Pennies):
-    """determinism: two instances share a counter, though each alone repeats itself.
+    """determinism: two instances share a counter, though each by itself repeats itself.
 
     Also found by: public_suites, state_round_trip, copies.
     """
@@ -384,7 +384,7 @@ class Favoured(Pennies):
 
 
 class HarshForfeit(Pennies):
-    """seat_symmetry: forfeits cost one seat alone."""
+    """seat_symmetry: forfeits cost only one seat."""
 
     def forfeit(self, state: Coins, seat: int) -> tuple[float, ...]:
         return (-1.0, 1.0)
@@ -535,7 +535,7 @@ class RudeBot(Pennies):
 
 
 class AimlessStrong(Recall):
-    """strength: the strong bot knows no more than the random one."""
+    """strength: the strong bot plays no better than the random one."""
 
     bots: ClassVar = {"random": "number_bot", "strong": "number_bot"}
 

@@ -1,4 +1,4 @@
-"""A wrong option fails when the environment is made, and says what would be right."""
+"""A wrong option fails when the environment is made, and names the allowed values."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ CASES = [
 
 
 def refusal(env_id: str, **options: Any) -> str:
-    """What `make` says; empty where it makes the environment."""
+    """Error message of `make`; empty where it makes the environment."""
     try:
         srl_envs.make(env_id, **options).close()
     except ConfigError as error:
@@ -44,9 +44,11 @@ def test_no_wrong_value_is_taken_or_raises_anything_else(env_id: str, option: st
 def test_what_would_be_right_is_said(env_id: str, option: str) -> None:
     """A range, the names, or the type; one of them is in the text."""
     said = refusal(env_id, **{option: "no such value"})
-    told = said.replace(repr("no such value"), "")
+    message = said.replace(repr("no such value"), "")
     names = ("true", "train", "retry", "ansi", "whole number", ":PATH", "one of", "list")
-    assert any(char.isdigit() for char in told.partition(":")[2]) or any(n in told for n in names)
+    assert any(char.isdigit() for char in message.partition(":")[2]) or any(
+        n in message for n in names
+    )
 
 
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())

@@ -115,7 +115,7 @@ def test_check_stops_at_a_recording_that_does_not_replay(tmp_path: Path) -> None
 
 
 def test_exploits_are_tried_in_every_seat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parser that can be talked round in the last seat alone is found."""
+    """A parser that can be talked round only in the last seat is found."""
 
     def parse(self: RecallOfFive, state: broken_games.Hands, seat: int, body: str) -> int:
         if seat == 4 and str(state.cards[seat]) in body:
@@ -215,8 +215,8 @@ def foreign() -> object:
 
         def step(self, actions: dict[str, int]) -> tuple[object, ...]:
             agents, self.agents = self.agents, []
-            told = (dict.fromkeys(agents, value) for value in (0, 0.0, True, False))
-            return *told, {agent: {} for agent in agents}
+            wrong_values = (dict.fromkeys(agents, value) for value in (0, 0.0, True, False))
+            return *wrong_values, {agent: {} for agent in agents}
 
     return Foreign()
 

@@ -1,4 +1,4 @@
-"""Games that one player may play alone keep the whole contract then, too."""
+"""Games for one or more players keep the whole contract with one player, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srl_envs.testing import CHECKS
 
 
 class MathTask(MathDuel):
-    """As somebody registers it who wants the task alone."""
+    """Registered by a user who needs only the task."""
 
     def __init__(self) -> None:
         super().__init__(players=1)
@@ -37,7 +37,7 @@ def test_one_player_alone_has_a_game_that_keeps_the_contract(
     duel: str, task: str, episodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
-    alone = {"id": "tests/alone-v0", "entry_point": f"{__name__}:{task}", "seats": 1}
-    register(**{**asdict(spec(duel)), **alone, "mode": "mixed", "options": {}})
+    single = {"id": "tests/single-v0", "entry_point": f"{__name__}:{task}", "seats": 1}
+    register(**{**asdict(spec(duel)), **single, "mode": "mixed", "options": {}})
     for check in CHECKS.values():
-        check("tests/alone-v0", episodes)
+        check("tests/single-v0", episodes)

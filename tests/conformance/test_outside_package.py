@@ -174,9 +174,9 @@ def test_a_run_trains_with_all_of_it(tmp_path: Path) -> None:
     recipe.write_text(RECIPE.format(model="tiny", **chosen))
     log = tmp_path / "log"
     finish_command(start_function(train_with_it, (str(recipe), str(tmp_path)), log), log)
-    told = log.read_text()
-    assert told.splitlines()[-1] == "[0, 0, 2]", told
-    assert "draws from all tokens" in told
+    printed = log.read_text()
+    assert printed.splitlines()[-1] == "[0, 0, 2]", printed
+    assert "draws from all tokens" in printed
     records = [
         json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()
     ]

@@ -110,7 +110,9 @@ def test_headroom_is_the_best_that_is_clearly_above_strong() -> None:
         for company, gain in (("random", 0.9), ("strong", 0.3), ("strong", 0.05))
     ]})  # fmt: skip
     row = balance_page._headroom(b, attack)
-    assert row == "+0.300 ± 0.100, `constant 1` beside strong"  # beside random is no headroom
+    assert (
+        row == "+0.300 ± 0.100, `constant 1` beside strong"
+    )  # beside random it leaves no headroom
     assert balance_page._headroom(b, None).endswith("look-ahead beside strong")
     assert balance_page._headroom(replace(b, look_ahead=None), None) == "none"
     hidden = replace(b, env="kuhn_poker-v0", mode="cooperative")  # it saw the cards
@@ -121,7 +123,7 @@ def test_headroom_is_the_best_that_is_clearly_above_strong() -> None:
 def test_the_look_ahead_beats_a_bot_that_can_be_beaten(
     bot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody does better than nim's strong bot in its own games; greedy gives most of its games away."""
+    """No bot does better than nim's strong bot in its own games; greedy gives most of its games away."""
     real = srl_envs.make_bot
     monkeypatch.setattr(srl_envs, "make_bot", lambda env, _, seed: real(env, bot, seed=seed))
     games, seeds = Games(srl_envs.spec("nim-v0")), range(12)

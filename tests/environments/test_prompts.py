@@ -17,7 +17,7 @@ STALE = "run `python -m benchmarks.environments.prompts` and review the diff"
 
 @pytest.mark.parametrize("spec", CASES)
 def test_no_prompt_is_stale(spec: srl_envs.registry.EnvSpec) -> None:
-    """Texts alone: a tokenizer that this machine lacks was asked when the page was written."""
+    """Only texts: the page's token counts may come from a tokenizer that this machine lacks."""
     shown = prompts.prompts(spec)
     written = (pages.FOLDER / "prompts.md").read_text(encoding="utf-8")
     counts = prompts.recorded()

@@ -122,7 +122,7 @@ class OneStream(Sums):
 
 
 class RawWords(Sums):
-    """message_forges_text: what one says stands in the other's prompt as it was written."""
+    """message_forges_text: a message of one stands in the other's prompt as it was written."""
 
     def observe(self, state: State, seat: int) -> str:
         text = super().observe(state, seat)

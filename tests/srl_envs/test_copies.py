@@ -64,7 +64,7 @@ def test_a_copied_executor_has_the_same_settings(way: Callable[[Any], Any]) -> N
 def test_a_view_goes_on_in_a_process_that_knows_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its environment is registered here alone; the game and the bot are found by their modules."""
+    """Its environment is registered only here; the game and the bot are found by their modules."""
     monkeypatch.setattr(srl_envs.registry, "_SPECS", dict(srl_envs.registry._SPECS))
     known = srl_envs.spec("nim-v0")
     srl_envs.register(

@@ -128,10 +128,10 @@ def test_replies_left_out_added_or_swapped_do_not_replay() -> None:
 def test_a_changed_rule_breaks_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = played()
     monkeypatch.setattr("srl_envs.conduct.FORMAT_COST", 0.06)
-    srl_envs.replay(transcript)  # nobody was charged, so nothing differs
+    srl_envs.replay(transcript)  # no seat was charged, so nothing differs
     game = type(srl_envs.make(transcript.env_id).game)
     observe = game.observe
-    monkeypatch.setattr(game, "observe", lambda *told: observe(*told).upper())
+    monkeypatch.setattr(game, "observe", lambda *arguments: observe(*arguments).upper())
     with pytest.raises(TranscriptError, match="digest differ"):
         srl_envs.replay(transcript)
 

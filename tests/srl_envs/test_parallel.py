@@ -45,7 +45,7 @@ def mover(env: GameEnv) -> int:
 
 
 def say(env: GameEnv, reply: str) -> tuple[int, dict[str, Any], float, dict[str, Any]]:
-    """The mover replies; returns its seat and what it then sees, earns and is told."""
+    """The mover replies; returns its seat and its observation, reward and info."""
     seat = mover(env)
     agent = f"player_{seat}"
     seen, rewards, _, _, infos = env.step({agent: reply})
@@ -70,7 +70,7 @@ def test_a_legal_reply_costs_nothing_and_passes_the_move() -> None:
     ("reply", "label", "why"),
     [
         (BAD, "malformed", "it has no <action>...</action> block"),
-        ("<action>9</action>", "illegal", "'9' is no column from 1 to 7"),
+        ("<action>9</action>", "illegal", "'9' no column from 1 to 7"),
     ],
 )
 def test_an_invalid_reply_is_labelled_costs_and_is_explained(
@@ -213,28 +213,28 @@ def asked(env: GameEnv) -> tuple[Any, ...]:
 def test_what_is_asked_for_is_what_step_returns_and_is_written_fresh(
     env_id: str, wrap: Callable[[GameEnv], GameEnv], seed: int, invalid: str, limit: int
 ) -> None:
-    """One reply in ten is no legal move. A text asked for late is that of the present position."""
-    told, asking, silent = (wrap(srl_envs.make(env_id, invalid=invalid)) for _ in range(3))
-    for env in (told, asking, silent):
+    """One reply in ten is not a legal move. A text asked for late is that of the present position."""
+    eager, asking, silent = (wrap(srl_envs.make(env_id, invalid=invalid)) for _ in range(3))
+    for env in (eager, asking, silent):
         env.max_cycles = limit
         env.start(seed)
         seed_spaces(env, seed)
-    first, infos = told.reset(seed)
+    first, infos = eager.reset(seed)
     assert asked(asking)[::4] == (first, infos)
-    while told.agents:
-        actions = draw_actions(told)
-        results = told.step(actions)
+    while eager.agents:
+        actions = draw_actions(eager)
+        results = eager.step(actions)
         needed = {agent: actions[agent] for agent in asking.on_move}
         asking.advance(needed)
         silent.advance(needed)
         assert asked(asking) == results == asked(asking)
         assert asking.pays or not any(asking.rewards().values())
         assert asking.on_move == tuple(a for a, seen in results[0].items() if seen["can_act"])
-        game, state = told.game, told.get_state()
+        game, state = eager.game, eager.get_state()
         notices = state["errors"]
         for seat, (agent, seen) in enumerate(results[0].items()):
             fresh = game.observe(game.decode(state["state"]), seat)
-            assert seen["text"].startswith(told.header + fresh + notices[seat])
+            assert seen["text"].startswith(eager.header + fresh + notices[seat])
             assert asking.text(agent) == seen["text"]
     assert asked(silent) == asked(asking)
 

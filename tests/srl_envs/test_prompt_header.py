@@ -1,4 +1,4 @@
-"""What every prompt says of replies, and that it is so: costs, default moves, forfeits, forgiveness."""
+"""Rules for replies in every prompt, and that they hold: costs, default moves, forfeits, forgiveness."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def test_every_prompt_begins_with_the_header_and_tells_its_payoff_once(env_id: s
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "stated"),
     [
         (
             {},
@@ -37,8 +37,8 @@ def test_every_prompt_begins_with_the_header_and_tells_its_payoff_once(env_id: s
         ({"invalid": "random_legal"}, "costs 0.05, and a random legal move is played."),
     ],
 )
-def test_the_header_tells_the_options(options: dict[str, Any], told: str) -> None:
-    assert told in srl_envs.make("nim-v0", **options).header
+def test_the_header_states_the_options(options: dict[str, Any], stated: str) -> None:
+    assert stated in srl_envs.make("nim-v0", **options).header
 
 
 def test_partners_are_told_that_a_forfeit_costs_all() -> None:
@@ -98,6 +98,6 @@ def test_draws_go_on_until_the_split_owns_one_and_say_when_none_does() -> None:
         assert split_of_instance(number) == split
         assert all(split_of_instance(n) != split for n in range(number))
         other = SPLITS[split == "train"]
-        alone = next(n for n in range(1000) if split_of_instance(n) == other)
+        other_number = next(n for n in range(1000) if split_of_instance(n) == other)
         with pytest.raises(ConfigError, match=f"belongs to split '{split}'"):
-            streams.held([alone].copy, lambda drawn: drawn[0])
+            streams.held([other_number].copy, lambda drawn: drawn[0])

@@ -71,14 +71,14 @@ def test_a_file_is_found_where_it_is_published(tmp_path: Path) -> None:
     assert len(read_questions("humaneval", place)[0]) == 1
     with pytest.raises(ConfigError, match=r"gsm8k: .* holds none of gsm8k.jsonl"):
         find_file("gsm8k", tmp_path)
-    with pytest.raises(ConfigError, match=r"gsm8k: there is no folder .*elsewhere"):
+    with pytest.raises(ConfigError, match=r"gsm8k: the folder .*elsewhere does not exist"):
         find_file("gsm8k", tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(("name", "missing"), [("math", "problem"), ("mbpp", "test_list")])
 def test_a_row_of_another_form_is_named(name: str, missing: str, tmp_path: Path) -> None:
     row = {key: value for key, value in ROWS[name].items() if key != missing}
-    with pytest.raises(ConfigError, match=f"{name}.jsonl line 1: there is no field '{missing}'"):
+    with pytest.raises(ConfigError, match=f"{name}.jsonl line 1: missing field '{missing}'"):
         read_questions(name, file_of(tmp_path, name, row))
 
 

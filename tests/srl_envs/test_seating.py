@@ -59,7 +59,7 @@ def test_one_name_seats_all_others() -> None:
         ("nim-v0", {0: "strong", 1: 7}, r"policies\[1\]=7: give the name of a bot, or a callable"),
         ("nim-v0", "strong", r"give \{seat: policy\} for seats 0 to 1"),
         ("nim-v0", ["strong", "strong"], r"give \{seat: policy\}"),
-        (None, {0: "strong", 1: "strong"}, "None is no parallel environment"),
+        (None, {0: "strong", 1: "strong"}, "None is not a parallel environment"),
     ],
 )  # fmt: skip
 def test_what_play_cannot_seat_is_refused(env: Any, policies: Any, match: str) -> None:
@@ -92,7 +92,7 @@ def test_what_a_single_view_cannot_seat_is_refused(arguments: Any, match: str) -
     [
         ({0: "x", 1: "x"}, "step\\(\\) got seat numbers; it takes agents' names"),
         ({}, "step\\(\\) got no action; give"),
-        ({"player_9": "x"}, "step\\(\\) got actions for player_9 alone; add"),
+        ({"player_9": "x"}, "step\\(\\) got actions for only player_9; add"),
         (["x", "x"], "step\\(\\) got list"),
         (None, "step\\(\\) got NoneType"),
     ],

@@ -66,11 +66,11 @@ def test_empty_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
         ("[1, 2]", "rows.jsonl line 1: list, not an object"),
         (
             '\n{"question": "a"}',
-            "rows.jsonl line 2: there is no field 'answer' (the row has: question)",
+            "rows.jsonl line 2: missing field 'answer' (the row has: question)",
         ),
         ('{"question": 5, "answer": "#### 1"}', "line 1: field 'question' must be text"),
         ('{"question": " ", "answer": "#### 1"}', "line 1: field 'question' must be text"),
-        ("", "there are no rows"),
+        ("", "the file has no rows"),
         ("[" * 100000, "line 1: no JSON"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_broken_row_is_told_before_any_reference_is_run(tmp_path: Path) -> Non
     def read(row: Row) -> Plain:
         return Plain(row.where, row.text("answer"))
 
-    with pytest.raises(ConfigError, match="line 4: there is no field 'answer'"):
+    with pytest.raises(ConfigError, match="line 4: missing field 'answer'"):
         check_collection("ours", str(path), read, judge)
     assert judged == []
 
@@ -113,9 +113,9 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path, data: bytes) -> None:
         ("gsm8k: ", "the path is missing"),
         ("gsm8:x.jsonl", "Did you mean 'gsm8k'"),
         (5, 'give "gsm8k:PATH"'),
-        ("gsm8k:/no/such/file.jsonl", "no such file"),
-        ("gsm8k:nothing", "no such file"),
-        ("gsm8k:a/b/c/d", "no such file"),
+        ("gsm8k:/no/such/file.jsonl", "the file does not exist"),
+        ("gsm8k:nothing", "the file does not exist"),
+        ("gsm8k:a/b/c/d", "the file does not exist"),
     ],
 )
 def test_an_option_that_names_no_collection_is_refused(option: Any, words: str) -> None:
@@ -266,8 +266,8 @@ def test_generated_problems_and_rows_do_not_mix(tmp_path: Path) -> None:
 
 UNUSABLE = [
     ({"question": "How many?", "answer": "six"}, "no #### before"),
-    ({"question": "How many?", "answer": "#### six"}, "the final answer 'six' is no number"),
-    ({"question": "How many?", "answer": "#### 1/0"}, "is no number"),
+    ({"question": "How many?", "answer": "#### six"}, "the final answer 'six' is not a number"),
+    ({"question": "How many?", "answer": "#### 1/0"}, "is not a number"),
     ({"question": "How many?", "answer": f"#### {'9' * 30}"}, "no seat may write the answer"),
     ({"question": "word " * 500, "answer": "#### 1"}, "over 2000"),
 ]
@@ -326,7 +326,7 @@ def test_the_program_lists_every_row_and_says_so_by_its_exit_code(
     assert all(f"  bad.jsonl line {line}: " in out for line in range(41, 46))
     assert main([]) == 2
     assert main(["gsm8k:/no/such.jsonl"]) == 2
-    assert "no such file" in capsys.readouterr().err
+    assert "the file does not exist" in capsys.readouterr().err
 
 
 def test_the_public_collection_of_sums_is_paid_in_full() -> None:

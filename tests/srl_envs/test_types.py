@@ -1,4 +1,4 @@
-"""What a user's type checker is told of the public names."""
+"""Types that a user's type checker sees for the public names."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ srl_envs.register(id="a/b-v0", entry_point="a:B", mode="versus")
 srl_envs.make_single("nim-v0", seat="player_0")
 srl_envs.play(env, {"player_0": "strong"})
 """
-TOLD = [
+EXPECTED = [
     "srl_envs.parallel.GameEnv",
     "dict[str, dict[str, Any]]",
     "srl_envs.aec.GameAEC",
@@ -42,8 +42,8 @@ def test_a_type_checker_knows_what_is_made_and_refuses_what_fails(tmp_path: Path
         [sys.executable, "-m", "mypy", str(program)],  # with what `make types` has read
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    told = re.findall(r'Revealed type is "(.*)"', done.stdout)
-    assert [text.replace("builtins.", "") for text in told] == TOLD, done.stdout
+    revealed = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    assert [text.replace("builtins.", "") for text in revealed] == EXPECTED, done.stdout
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert len(errors) == len(REFUSED), done.stdout
     assert all(re.search(hint, line) for hint, line in zip(REFUSED, errors, strict=True)), errors

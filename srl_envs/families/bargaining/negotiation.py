@@ -47,7 +47,7 @@ SHRINKS_BY = 5
 MAX_MESSAGE_CHARS = 200
 ACCEPT, WALK = "accept", "walk"
 EXAMPLE = "offer 0 0 1"
-"""Legal with any items, and a poor offer: whoever copies it gives nearly everything away."""
+"""Legal with any items, and a poor offer: a player that copies it gives nearly everything away."""
 _NUMBER = r"(\d{1,4})"
 _OFFER = re.compile(
     rf"(?:i )?offer:? {_NUMBER}(?: books?)?,? {_NUMBER}(?: hats?)?,?(?: and)? {_NUMBER}(?: balls?)?"
@@ -65,7 +65,7 @@ class Act(NamedTuple):
     kind: str
     """``offer``, ``accept`` or ``walk``."""
     keeps: Bundle = (0, 0, 0)
-    """What the one who offers wants for itself."""
+    """What the offering seat keeps for itself."""
     message: str = ""
 
 
@@ -199,7 +199,7 @@ class Negotiation(Game[Talks, Act]):
         )
 
     def to_move(self, state: Talks) -> tuple[int, ...]:
-        """One seat, or nobody after a deal, a walk or the last turn."""
+        """One seat, or none after a deal, a walk or the last turn."""
         played = len(state.acts)
         if played and state.acts[-1].kind != "offer":
             return ()

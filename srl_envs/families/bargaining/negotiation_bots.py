@@ -70,7 +70,7 @@ class View:
 
 
 def read_view(text: str) -> View:
-    """The talks as an observation tells them."""
+    """The talks as read from an observation."""
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no turn of a negotiation")
@@ -223,7 +223,7 @@ def _ultimatum(view: View, liked: tuple[float, ...]) -> Bundle:
 
 
 def _words(view: View) -> str:
-    """Says once which of its items it would miss most."""
+    """A message, sent once, that names the item it would miss most."""
     if not view.talk or len(view.mine) != 1:
         return ""
     names = ("books", "hats", "balls")

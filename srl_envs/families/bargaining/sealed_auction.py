@@ -39,7 +39,7 @@ from srl_envs.messages import whole_number
 
 SEATS = 4
 LEAST_BID = 9
-"""The seller keeps an item for which nobody bids as much."""
+"""The seller keeps an item without a bid as high."""
 LARGEST_VALUE = 20
 LARGEST_ERROR = 4
 """By which an estimate of a shared value may be off, either way."""
@@ -72,12 +72,12 @@ def settle(bids: Sequence[int], lot: Sequence[int], first_price: bool) -> tuple[
     """Who gets an item, and for how much.
 
     Args:
-        bids: of all seats; 0 is no bid.
+        bids: of all seats; 0 stands for no bid.
         lot: the seats in the order that settles equal bids.
         first_price: whether the winner pays its own bid, or the second highest one.
 
     Returns:
-        ``(winner, price)``; (-1, 0) where nobody bid. The price is `LEAST_BID` at least.
+        ``(winner, price)``; (-1, 0) without a bid. The price is `LEAST_BID` at least.
     """
     winner = max(lot, key=lambda seat: bids[seat])  # the first of the highest
     if not bids[winner]:
@@ -233,7 +233,7 @@ class SealedAuction(Game[Sale, int]):
         return "0"
 
     def sample(self, state: Sale, seat: int, rng: np.random.Generator) -> str:
-        """Any number up to the largest value; one below the least bid is no bid."""
+        """Any number up to the largest value; one below the least bid counts as none."""
         bid = int(rng.integers(min(state.money[seat], LARGEST_VALUE) + 1))
         return str(bid if bid >= LEAST_BID else 0)
 

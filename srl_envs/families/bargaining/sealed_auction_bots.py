@@ -55,7 +55,7 @@ class View:
 
 
 def read_view(text: str) -> View:
-    """The sale as an observation tells it."""
+    """The sale as read from an observation."""
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no item of a sealed auction")

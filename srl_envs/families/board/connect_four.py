@@ -50,7 +50,7 @@ class Position(NamedTuple):
 class ConnectFour(Game[Position, int]):
     """Rules of connect four on a board of ``rows`` x ``cols`` with ``k`` in a line.
 
-    Action body: a column number from 1 to ``cols`` that is not full, alone or as in ``column 4``.
+    Action body: a column number from 1 to ``cols`` that is not full, by itself or as in ``column 4``.
     Fallback: the lowest open one.
 
     Args:
@@ -107,7 +107,7 @@ class ConnectFour(Game[Position, int]):
         return self._opening._replace(mover=streams.draws("seats").integers(self.seats))
 
     def to_move(self, state: Position) -> tuple[int, ...]:
-        """One seat, or nobody at the end."""
+        """One seat, or none at the end."""
         return (state.mover,) if state.result == _RUNNING else ()
 
     def observe(self, state: Position, seat: int) -> str:

@@ -143,7 +143,7 @@ class Nim(Game[Heaps, tuple[int, int]]):
         return Heaps(streams.held(draw, key=sorted), rng.integers(2))
 
     def to_move(self, state: Heaps) -> tuple[int, ...]:
-        """One seat, or nobody once all heaps are empty."""
+        """One seat, or none once all heaps are empty."""
         return (state.mover,) if any(state.heaps) else ()
 
     def observe(self, state: Heaps, seat: int) -> str:

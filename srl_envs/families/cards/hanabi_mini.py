@@ -52,8 +52,8 @@ class Move(NamedTuple):
     kind: str
     """"play", "discard" or "clue"."""
     at: int
-    """Index of an own card, or the seat that is told something."""
-    told: str = ""
+    """Index of an own card, or the seat that gets the clue."""
+    trait: str = ""
     """Letter of a colour, or a rank."""
 
 
@@ -81,15 +81,15 @@ def points_so_far(text: str, seat: int) -> float:  # noqa: ARG001 - potentials g
     """The share of points that the team has when a seat reads ``text``.
 
     A potential for credit turn by turn: a turn's return is then what the team still gains. 0 where the
-    text tells no points.
+    text holds no points.
     """
-    told = _POINTS.search(text)
-    return int(told[1]) / int(told[2]) if told else 0.0
+    points = _POINTS.search(text)
+    return int(points[1]) / int(points[2]) if points else 0.0
 
 
 @lru_cache(maxsize=1024)
 def possible(known: str, colours: int) -> str:
-    """What ``known`` says in words: ``red or green, 1 or 3``; ``any rank`` where all are possible.
+    """``known`` in words: ``red or green, 1 or 3``; ``any rank`` where all are possible.
 
     Args:
         known: letters of the possible colours, then the possible ranks.
@@ -108,13 +108,13 @@ def card_name(card: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def narrowed(hand: tuple[str, ...], known: tuple[str, ...], told: str) -> tuple[str, ...]:
-    """What is known of ``hand`` after its owner was told which cards are ``told``."""
-    kind = RANKS if told in RANKS else "".join(COLOURS)
+def narrowed(hand: tuple[str, ...], known: tuple[str, ...], trait: str) -> tuple[str, ...]:
+    """What is known of ``hand`` after a clue names all its cards with ``trait``."""
+    kind = RANKS if trait in RANKS else "".join(COLOURS)
     return tuple(
-        "".join(mark for mark in marks if mark not in kind or mark == told)
-        if told in card
-        else marks.replace(told, "")
+        "".join(mark for mark in marks if mark not in kind or mark == trait)
+        if trait in card
+        else marks.replace(trait, "")
         for card, marks in zip(hand, known, strict=True)
     )
 
@@ -123,7 +123,7 @@ class HanabiMini(Game[Show, Move]):
     """Observation: rules, table, the others' cards, what is known of the own. Action: one move.
 
     Bodies: ``play 2``, ``discard 2``, ``clue player_1 red``, ``clue player_1 3``; a clue may name the
-    seat by its number alone, as in ``clue 1 red``. Fallback: discard the oldest card, or with all clue
+    seat by only its number, as in ``clue 1 red``. Fallback: discard the oldest card, or with all clue
     tokens there the first possible clue.
 
     Args:
@@ -172,9 +172,9 @@ class HanabiMini(Game[Show, Move]):
         self._bodies = {
             f"{kind} {i + 1}": Move(kind, i) for kind in ("play", "discard") for i in range(hand)
         } | {
-            f"clue {name} {COLOURS.get(told, told)}": Move("clue", seat, told)
+            f"clue {name} {COLOURS.get(trait, trait)}": Move("clue", seat, trait)
             for seat, name in enumerate(NAMES[:players])
-            for told in self.colours + RANKS
+            for trait in self.colours + RANKS
         }
         self._plays, self._discards = (
             [f"{kind} {i + 1}" for i in range(hand)] for kind in ("play", "discard")
@@ -249,7 +249,7 @@ class HanabiMini(Game[Show, Move]):
         )
 
     def to_move(self, state: Show) -> tuple[int, ...]:
-        """One seat, or nobody at the end."""
+        """One seat, or none at the end."""
         return () if self._over(state) else (state.mover,)
 
     def _over(self, state: Show) -> bool:
@@ -307,7 +307,7 @@ class HanabiMini(Game[Show, Move]):
             return "you cannot give a clue to yourself"
         if state.clues == 0:
             return "no clue token is left; play or discard"
-        if not any(move.told in card for card in state.hands[move.at]):
+        if not any(move.trait in card for card in state.hands[move.at]):
             return f"{NAMES[move.at]} has no such card, and a clue must name at least one"
         return ""
 
@@ -321,9 +321,9 @@ class HanabiMini(Game[Show, Move]):
 
     def _clue(self, state: Show, move: Move) -> Show:
         hand, seat = state.hands[move.at], move.at
-        marks = narrowed(hand, state.known[seat], move.told)
-        numbers = ", ".join(str(i) for i, card in enumerate(hand, 1) if move.told in card)
-        what = COLOURS.get(move.told, move.told)
+        marks = narrowed(hand, state.known[seat], move.trait)
+        numbers = ", ".join(str(i) for i, card in enumerate(hand, 1) if move.trait in card)
+        what = COLOURS.get(move.trait, move.trait)
         line = f"{NAMES[state.mover]}: clue {NAMES[seat]} {what} (cards {numbers})"
         return state._replace(
             known=(*state.known[:seat], marks, *state.known[seat + 1 :]),
@@ -423,7 +423,7 @@ class HanabiMini(Game[Show, Move]):
 
 
 def _plain(body: str) -> str:
-    """``clue player_1 red`` from ``Clue player 1: red``; "" where the body is no move in other words."""
+    """``clue player_1 red`` from ``Clue player 1: red``; "" where the body is not a move in other words."""
     said = " ".join(body.lower().split())
     if found := _USE.fullmatch(said):
         return f"{found[1]} {found[2]}"
@@ -446,7 +446,7 @@ def _table(piles: tuple[int, ...], discards: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8192)
 def _own(known: tuple[str, ...], colours: int) -> str:
-    """A hand as its owner knows it."""
+    """A hand with what its owner can infer."""
     return "".join(f"{i}: {possible(marks, colours)}\n" for i, marks in enumerate(known, 1))
 
 
@@ -465,5 +465,5 @@ def _clue_bodies(name: str, hand: tuple[str, ...]) -> list[str]:
     """Every clue about ``hand``: colours, then ranks."""
     marks = {mark for card in hand for mark in card}
     return [
-        f"clue {name} {COLOURS.get(told, told)}" for told in [*COLOURS, *RANKS] if told in marks
+        f"clue {name} {COLOURS.get(trait, trait)}" for trait in [*COLOURS, *RANKS] if trait in marks
     ]

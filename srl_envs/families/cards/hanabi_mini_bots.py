@@ -35,7 +35,7 @@ class Hand:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a bot knows."""
+    """What a bot reads from an observation."""
 
     me: str
     lives: int
@@ -78,11 +78,11 @@ class Table:
         return None
 
     def possible_clues(self) -> Iterator[tuple[str, str, list[int], tuple[str, ...]]]:
-        """Name, colour or rank, indices that it names, what the player knows after it."""
+        """Name, colour or rank, indices that it names, what the player can infer after it."""
         for name, hand in self.others.items() if self.clues else ():
-            for told in sorted({mark for card in hand.cards for mark in card}):
-                named = [i for i, card in enumerate(hand.cards) if told in card]
-                yield name, told, named, narrowed(hand.cards, hand.known, told)
+            for trait in sorted({mark for card in hand.cards for mark in card}):
+                named = [i for i, card in enumerate(hand.cards) if trait in card]
+                yield name, trait, named, narrowed(hand.cards, hand.known, trait)
 
 
 def read_table(text: str) -> Table:
@@ -117,7 +117,7 @@ def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
         moves = [f"play {i + 1}" for i in range(len(table.own))]
         if table.clues < table.most_clues:
             moves += [f"discard {i + 1}" for i in range(len(table.own))]
-        moves += [_clue(name, told) for name, told, _, _ in table.possible_clues()]
+        moves += [_clue(name, trait) for name, trait, _, _ in table.possible_clues()]
         return action(moves[int(rng.integers(len(moves)))])
 
     return act
@@ -132,8 +132,8 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
         if certain is not None:
             return action(f"play {certain + 1}")
         helpful = [
-            _clue(name, told)
-            for name, told, named, after in table.possible_clues()
+            _clue(name, trait)
+            for name, trait, named, after in table.possible_clues()
             if any(
                 table.playable(table.others[name].cards[i])
                 and after[i] != table.others[name].known[i]
@@ -186,7 +186,7 @@ def _certain(table: Table) -> int | None:
 def _play_clue(table: Table, *, newest: bool) -> str | None:
     """A clue that makes a player play a card, the one that names most; "" where there is none."""
     best, most = None, 0
-    for name, told, named, after in table.possible_clues():
+    for name, trait, named, after in table.possible_clues():
         hand = table.others[name]
         focus = max(named) if newest else min(named)
         waiting = table.clued(name) is not None
@@ -196,12 +196,12 @@ def _play_clue(table: Table, *, newest: bool) -> str | None:
             continue
         gain = sum(len(old) - len(new) for old, new in zip(hand.known, after, strict=True)) + 1
         if gain > most:
-            best, most = _clue(name, told), gain
+            best, most = _clue(name, trait), gain
     return best
 
 
 def _promised(table: Table, card: str) -> bool:
-    """Whether another player was just told of the same card, and will play it."""
+    """Whether another player just got a clue to the same card, and will play it."""
     for name, hand in table.others.items():
         named = table.clued(name)
         if named is not None and any(hand.cards[i] == card for i in named if i < len(hand.cards)):
@@ -210,7 +210,7 @@ def _promised(table: Table, card: str) -> bool:
 
 
 def _sure(table: Table, marks: str) -> bool:
-    """Whether ``marks`` alone say that a card can be played."""
+    """Whether ``marks`` suffice to show that a card can be played."""
     fits = ["".join(pair) for pair in product(table.piles, RANKS) if set(pair) <= set(marks)]
     return all(map(table.playable, fits))
 
@@ -229,16 +229,16 @@ def _discard(table: Table) -> str | None:
 def _quiet_clue(table: Table, *, newest: bool) -> str:
     """A clue after which the card it points at cannot be taken for one to play, if there is one."""
     clues = list(table.possible_clues())
-    for name, told, named, after in clues:
+    for name, trait, named, after in clues:
         focus = max(named) if newest else min(named)
         fits = [c for c in map("".join, product(table.piles, RANKS)) if set(c) <= set(after[focus])]
         if not any(map(table.playable, fits)):
-            return _clue(name, told)
+            return _clue(name, trait)
     return _clue(clues[0][0], clues[0][1])
 
 
-def _clue(name: str, told: str) -> str:
-    return f"clue {name} {COLOURS.get(told, told)}"
+def _clue(name: str, trait: str) -> str:
+    return f"clue {name} {COLOURS.get(trait, trait)}"
 
 
 def _card(words: str) -> str:

@@ -46,7 +46,7 @@ _IN_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Deck:
-    """What tells one poker from the other."""
+    """Settings in which the variants of poker differ."""
 
     cards: str
     """Every card by its rank."""
@@ -107,13 +107,13 @@ def showdown(deal: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def told(line: str, begins: bool, table: str) -> str:
+def described(line: str, begins: bool, table: str) -> str:
     """The betting of one hand as a seat reads it.
 
     Args:
         line: as in `Table.line`.
         begins: whether the reader began the hand.
-        table: the table card, told where the second round starts; "" in Kuhn.
+        table: the table card, shown where the second round starts; "" in Kuhn.
     """
     rounds = []
     for betting in line.split("/"):
@@ -166,7 +166,7 @@ class KuhnPoker(Game[Table, str]):
         return Table(deals, first, first)
 
     def to_move(self, state: Table) -> tuple[int, ...]:
-        """One seat, or nobody once all hands are played."""
+        """One seat, or none once all hands are played."""
         return (state.mover,) if state.hand < self.hands else ()
 
     def observe(self, state: Table, seat: int) -> str:
@@ -177,7 +177,7 @@ class KuhnPoker(Game[Table, str]):
         if hand == self.hands:
             return f"{head}{past}Your chips in all: {own}\nThe game is over.\n"
         deal = deals[hand]
-        betting = told(line, (first + hand) % 2 == seat, deal[2:]) or "nothing yet"
+        betting = described(line, (first + hand) % 2 == seat, deal[2:]) or "nothing yet"
         status = _POSSIBLE[self._legal(state)] if mover == seat else self._waits[seat]
         table = f" Table card: {deal[2]}." if "/" in line else ""
         return (
@@ -229,9 +229,9 @@ class KuhnPoker(Game[Table, str]):
         first_card, second_card = (deal[0], deal[1]) if shown else ("not shown", "not shown")
         logs = (
             f"{ours}Hand {hand + 1}: your card {deal[0]}, theirs {second_card}. Betting: "
-            f"{told(line, first == 0, table)}. Your chips: {_SIGNED[won]}.\n",
+            f"{described(line, first == 0, table)}. Your chips: {_SIGNED[won]}.\n",
             f"{theirs}Hand {hand + 1}: your card {deal[1]}, theirs {first_card}. Betting: "
-            f"{told(line, first == 1, table)}. Your chips: {_SIGNED[-won]}.\n",
+            f"{described(line, first == 1, table)}. Your chips: {_SIGNED[-won]}.\n",
         )
         return Table(deals, starts, 1 - first, logs, hand + 1, net=net + won)
 

@@ -257,7 +257,7 @@ def _words_after(line: tuple[str, ...]) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def _line_chance(style: int, card: str, line: tuple[str, ...], begins: bool) -> float:
-    """That a style with ``card`` says its part of ``line``."""
+    """Probability that a style with ``card`` makes its moves of ``line``."""
     return math.prod(
         _word_chance(style, card, line[:at], word)
         for at, word in enumerate(line)

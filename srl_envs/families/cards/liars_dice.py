@@ -51,7 +51,7 @@ _FACES = {
 }
 
 Bid = tuple[int, int]
-"""A count and a face; (0, 0) where nobody has bid yet. Higher tuples are higher bids."""
+"""A count and a face; (0, 0) before the first bid. Higher tuples are higher bids."""
 NO_BID: Bid = (0, 0)
 
 
@@ -162,7 +162,7 @@ class LiarsDice(Game[Cups, Bid | None]):
         return Cups((*opening, *later), (dice,) * seats, first)
 
     def to_move(self, state: Cups) -> tuple[int, ...]:
-        """One seat; nobody once one seat is left or the turns are used up."""
+        """One seat; none once one seat is left or the turns are used up."""
         return () if self._over(state) else (state.mover,)
 
     def _over(self, state: Cups) -> bool:
@@ -314,7 +314,7 @@ class LiarsDice(Game[Cups, Bid | None]):
         )  # fmt: skip
 
     def render(self, state: Cups) -> str:
-        """Every cup, and what was said; past rounds alone once nobody is on move."""
+        """Every cup, and what was said; only past rounds once the game is over."""
         if not self.to_move(state):
             return f"{state.log}The game is over. Dice left: {_counts(state.dice)}."
         cups = ", ".join(
@@ -326,7 +326,7 @@ class LiarsDice(Game[Cups, Bid | None]):
 def _read_bid(said: str) -> tuple[int | None, int | None]:
     """Count and face of a bid as people write it, such as ``bid 2 fives`` or ``face 5, count 2``.
 
-    None for a number that is not there, is out of range, or cannot be told from the other.
+    None for a number that is not there, is out of range, or cannot be distinguished from the other.
     """
     words = _TOKENS.findall(said)
     at = [i for i, word in enumerate(words) if word.isdigit() or word in _FACES]

@@ -21,7 +21,7 @@ _ROUND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cup:
-    """What a bot knows."""
+    """What a bot reads from an observation."""
 
     own: tuple[int, ...]
     """Faces of its own dice."""
@@ -46,7 +46,7 @@ class Cup:
         return sum(die == face or (self.wild and die == FACES) for die in self.own)
 
     def chance(self, face: int) -> float:
-        """That a die nobody has spoken of counts for ``face``."""
+        """Probability that a die without any bid on it counts for ``face``."""
         return 2 / FACES if self.wild and face != FACES else 1 / FACES
 
     def raises(self) -> list[Bid]:
@@ -166,7 +166,7 @@ def at_least(need: int, dice: int, chance: float) -> float:
 def _best(
     cup: Cup, worth: Callable[[Bid], float], rng: np.random.Generator, call: Callable[[Bid], bool]
 ) -> str:
-    """Call where ``call`` says so or nothing else is left, else the raise of the greatest worth."""
+    """Call where ``call`` is set or nothing else is left, else the raise of the greatest worth."""
     bids = cup.raises()
     if cup.bids and (not bids or call(cup.last)):
         return action(CALL)

@@ -82,7 +82,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
     """All seats act at the same moment: first a program, then a list of inputs.
 
     Args:
-        players: 2, or 1 who writes alone.
+        players: 2, or 1 without an opponent.
         difficulty: 1 to 5.
         families: names of problem families to draw from; None for all.
         hidden_inputs: tests per program, 5 to 60; one in five is large.
@@ -134,7 +134,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
                 "leave it out with tasks."
             )
         self.seats = players
-        self.mode = "competitive" if players > 1 else "mixed"  # alone: a forfeit pays -1
+        self.mode = "competitive" if players > 1 else "mixed"  # one player: a forfeit pays -1
         self.attack_rounds = attack_rounds
         self.max_turns = 1 + attack_rounds
         self.reference_names = self._tasks.reference_names

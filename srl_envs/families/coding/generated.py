@@ -146,7 +146,7 @@ def checked_families(game: str, names: Sequence[str] | None) -> tuple[str, ...]:
     """Names of problem families; all for None.
 
     Raises:
-        ConfigError: one is unknown or stands twice, or it is no list.
+        ConfigError: one is unknown or stands twice, or it is not a list.
     """
     if names is None:
         return tuple(FAMILIES)

@@ -2,7 +2,7 @@
 
 Layout and comments are dropped, and every name that a program chooses becomes ``v0``, ``v1``, ...
 in the order of the syntax tree. Programs that differ only in what is free are one program, so
-nothing can be carried there: not by ``__name__``, by line numbers, nor by ways that nobody knows
+nothing can be carried there: not by ``__name__``, by line numbers, nor by ways that are not known
 yet. What keeps its text is either on the lists of `golf_names` or paid by length (`golf_size`).
 """
 
@@ -29,7 +29,7 @@ _HIDDEN = frozenset(dir(builtins)) - BUILTINS
 
 
 def one_form(program: str, given: frozenset[str] = frozenset()) -> str:
-    """The program that runs, whose text tells nothing but its priced tree.
+    """The program that runs, whose text holds nothing but its priced tree.
 
     Args:
         program: Python, as `submissions.read_program` returns it.

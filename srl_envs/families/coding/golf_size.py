@@ -2,8 +2,8 @@
 
 A node carries at most two bytes: its kind, and which of the known names it holds. A node of several
 names costs 1 for each; only an import holds two for 1, its member of few and its own name. A text, a number
-and a name that keeps its text carry one byte for each unit of their price. So there is no cheaper
-place for data than the program itself (docs/design/golf.md).
+and a name that keeps its text carry one byte for each unit of their price. So no place is cheaper
+for data than the program itself (docs/design/golf.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which variants of the problem families are kept for the eval split.
 
-Some families are for eval alone, so that it also asks for what was never trained on. Of the others a
+Some families are only for eval, so that it also asks for what was never trained on. Of the others a
 quarter of the variants of each difficulty is kept, at least one, chosen by hash. A variant that
 belongs to two difficulties is on the same side in both.
 """

@@ -116,7 +116,7 @@ class Judge:
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
-            ConfigError: the tests could judge no program; the text says why.
+            ConfigError: the tests cannot judge a program; the text names the reason.
         """
         outcome = self._live().run_asserts(program, tests, budget=budget)
         if outcome.status == "refused" and outcome.passed is None:

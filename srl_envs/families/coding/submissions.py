@@ -72,7 +72,7 @@ def read_attacks(body: str) -> tuple[str, ...]:
     Whether they are inputs of the problem is for its validator to say.
 
     Raises:
-        IllegalMoveError: it is no JSON list of at most `MAX_ATTACKS` values of moderate depth.
+        IllegalMoveError: it is not a JSON list of at most `MAX_ATTACKS` values of moderate depth.
     """
     text = _without_fence(body.strip())
     try:
@@ -119,7 +119,7 @@ def syntax_tree(program: str) -> ast.Module:
     """Parsed, never run.
 
     Raises:
-        IllegalMoveError: it is no Python.
+        IllegalMoveError: it is not Python.
     """
     try:
         with _WARNINGS_LOCK, warnings.catch_warnings():

@@ -1,6 +1,6 @@
-"""What a coding game knows of its task, wherever the task comes from.
+"""A coding game's task, from any source.
 
-A state keeps an `Instance`, which is text alone; the game's `TaskSource` makes the `Task` of it.
+A state keeps an `Instance`, which is only text; the game's `TaskSource` makes the `Task` of it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class View:
 
 
 def read_view(text: str) -> View:
-    """The game as an observation tells it."""
+    """The game as read from an observation."""
     soldiers, values = _SOLDIERS.search(text), _VALUES.search(text)
     if soldiers is None or values is None:
         raise ValueError("the text holds no game of blotto")

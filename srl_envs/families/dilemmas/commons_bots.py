@@ -93,7 +93,7 @@ def _lasts(stock: int, capacity: int, rate: int, limit: int, left: int) -> bool:
 
 
 def read_view(text: str) -> View:
-    """The game as an observation tells it."""
+    """The game as read from an observation."""
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no round of the commons")
@@ -134,7 +134,7 @@ def _robbed_lately(view: View) -> bool:
 def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
     """Keeps the plan of `fair_share` as long as all do; after one robbery it takes the limit for good.
 
-    Two of the others off the plan, above or below, are no company to save with either.
+    Two of the others off the plan, above or below, make saving with them pointless, too.
     """
 
     def act(text: str) -> str:

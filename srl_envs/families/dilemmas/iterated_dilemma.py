@@ -65,7 +65,7 @@ class Meeting(NamedTuple):
     length: int
     """Rounds of this episode; hidden where the horizon is geometric."""
     wording: Wording
-    told: tuple[str, str]
+    histories: tuple[str, str]
     """What each seat has read: who it is, its table, and the past rounds."""
     moves: tuple[tuple[int, int], ...] = ()
     """Per round, both seats: 0 for A, 1 for B."""
@@ -155,9 +155,9 @@ def one_round(state: Meeting, both: tuple[int, int], said: tuple[str, str]) -> M
     line, others_line = wording.cells[place]
     message, answer = said
     if message or answer:
-        (told, heard), (others_told, others_heard) = _spoken(message), _spoken(answer)
-        ours = f"{ours}Round {number}: {line}{told}{others_heard}"
-        theirs = f"{theirs}Round {number}: {others_line}{others_told}{heard}"
+        (sent, received), (others_sent, others_received) = _spoken(message), _spoken(answer)
+        ours = f"{ours}Round {number}: {line}{sent}{others_received}"
+        theirs = f"{theirs}Round {number}: {others_line}{others_sent}{received}"
     else:
         ours, theirs = f"{ours}Round {number}: {line}", f"{theirs}Round {number}: {others_line}"
     mine, other = table[place]
@@ -266,11 +266,11 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def observe(self, state: Meeting, seat: int) -> str:
         """Rules, the table from the seat's side, every past round, and the round to come."""
-        _, length, _, told, moves, _, points = state
+        _, length, _, histories, moves, _, points = state
         played = len(moves)
         status = self._rounds[played] if played < length else ". It is over.\n"
         return (
-            f"{self._rules}{told[seat]}"
+            f"{self._rules}{histories[seat]}"
             f"You have {points[seat]} points, the other {points[1 - seat]}{status}"
         )
 

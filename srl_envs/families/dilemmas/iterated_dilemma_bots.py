@@ -28,7 +28,7 @@ _SLIP = 0.03
 _CHANCE = 0.05
 """Weight at first of a player who throws coins, and of one whose habit is yet to be learned."""
 _OPEN_END = 10
-"""Rounds that a player expects to be left where it is not told."""
+"""Rounds that a player expects to be left where the prompt does not state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _better(of_a: int, of_b: int) -> int:
 
 
 def read_view(text: str) -> View:
-    """The game as an observation tells it."""
+    """The game as read from an observation."""
     cells = {("AB".index(m), "AB".index(o)): (int(a), int(b)) for m, o, a, b in _CELL.findall(text)}
     if len(cells) != 4:
         raise ValueError("the text holds no table of the iterated dilemma")

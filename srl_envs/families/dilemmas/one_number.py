@@ -14,7 +14,7 @@ _WRAPPED = re.compile(
 
 
 def one_number(text: str, low: int, high: int) -> int | None:
-    """The only number of ``text``, alone or in words such as ``I ask for 4 units``.
+    """The only number of ``text``, by itself or in words such as ``I ask for 4 units``.
 
     Args:
         text: a move; digits are ASCII, without sign or leading zero.
@@ -24,8 +24,8 @@ def one_number(text: str, low: int, high: int) -> int | None:
     Returns:
         The number; None where there is none, more than one, another word or one out of range.
     """
-    alone = whole_number(text, low, high)
-    if alone is not None:
-        return alone
+    bare_number = whole_number(text, low, high)
+    if bare_number is not None:
+        return bare_number
     wrapped = _WRAPPED.fullmatch(text.strip())
     return whole_number(wrapped.group(1), low, high) if wrapped else None

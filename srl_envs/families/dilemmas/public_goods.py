@@ -52,7 +52,7 @@ class Gift(NamedTuple):
 
     tokens: int
     target: int = -1
-    """Seat whose points are cut; -1 for nobody."""
+    """Seat whose points are cut; -1 for none."""
     spent: int = 0
     """Points paid for the cut."""
 
@@ -198,9 +198,9 @@ class PublicGoods(Game[Pot, Gift]):
     def parse(self, state: Pot, seat: int, body: str) -> Gift:
         """Tokens to give, and where cuts are possible optionally ``cut player_1 2``."""
         most = state.terms.tokens
-        alone = whole_number(body, 0, most)
-        if alone is not None:
-            return Gift(alone)
+        bare_number = whole_number(body, 0, most)
+        if bare_number is not None:
+            return Gift(bare_number)
         cuts = self._cuts(state)
         gift, cut, target = body.lower().replace(",", " ").partition("cut")
         tokens = one_number(gift, 0, most)

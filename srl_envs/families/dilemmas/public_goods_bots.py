@@ -36,7 +36,7 @@ class View:
     seat: int
     tokens: int
     effect: int
-    """Points that a cut takes for each point paid; 0 where there are no cuts in the game."""
+    """Points that a cut takes for each point paid; 0 in a game without cuts."""
     factors: tuple[float, ...]
     """By which the pot is multiplied, per round."""
     given: tuple[tuple[int, ...], ...]
@@ -75,7 +75,7 @@ class View:
 
 
 def read_view(text: str) -> View:
-    """The game as an observation tells it."""
+    """The game as read from an observation."""
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no round of public goods")

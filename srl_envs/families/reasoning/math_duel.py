@@ -105,13 +105,13 @@ def scores(duel: Duel) -> tuple[int, int]:
 
 
 def lead(text: str, seat: int) -> float:  # noqa: ARG001 - potentials get the seat
-    """What a seat's outcome would be if the duel ended with the score that ``text`` tells.
+    """What a seat's outcome would be if the duel ended with the score in ``text``.
 
     A potential for credit turn by turn: a turn's return is then what its own problem and later ones
-    gain. 0 where the text tells no score and number of problems.
+    gain. 0 where the text holds no score and number of problems.
     """
-    told = _SCORE.search(text)
-    return (int(told[1]) - int(told[2])) / (LARGEST_GAP * int(told[3])) if told else 0.0
+    score = _SCORE.search(text)
+    return (int(score[1]) - int(score[2])) / (LARGEST_GAP * int(score[3])) if score else 0.0
 
 
 def parse_move(body: str) -> Move:
@@ -140,7 +140,7 @@ def parse_move(body: str) -> Move:
 
 
 def parse_answer(body: str) -> Move:
-    """Read what a player writes who plays alone: an answer, staking 1, or ``pass``; a stake is passed over.
+    """Read a single player's reply: an answer, which stakes 1, or ``pass``; a stake is ignored.
 
     Raises:
         IllegalMoveError: anything else.
@@ -225,7 +225,7 @@ class MathDuel(Game[Duel, Move]):
 
     Args:
         problems: problems per episode, 1 to 10.
-        players: 2, or 1 who answers alone.
+        players: 2, or 1 without an opponent.
         difficulty: 1 (single digits) to 5.
         families: names out of `math_problems.FAMILIES`; all by default. An episode goes through
             them in random order, so that each appears before one appears twice.
@@ -253,7 +253,7 @@ class MathDuel(Game[Duel, Move]):
     ) -> None:
         self.max_turns = _checked("problems", problems, MAX_PROBLEMS)
         self.seats = _checked("players", players, 2)
-        self.mode = "competitive" if players > 1 else "mixed"  # alone: a forfeit pays -1
+        self.mode = "competitive" if players > 1 else "mixed"  # one player: a forfeit pays -1
         self.difficulty = _checked("difficulty", difficulty, 5)
         self.families = _checked_families(families)
         self.task_report: TaskReport[WordProblem] | None = None
@@ -275,14 +275,14 @@ class MathDuel(Game[Duel, Move]):
             f"Reply with your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like this: "
             "<action>42; 1</action> or pass: <action>pass</action>\n\n"
         )
-        alone = (
+        single = (
             f"Math task: you answer {_plural(problems)}.\n"
             "Payoff: 2 * (your share of right answers) - 1.\n"
             "Reply with your answer, one number, like this: <action>42</action> "
             "or pass: <action>pass</action>\n\n"
         )
         both = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in range(2))
-        self._rules = both if players > 1 else (alone,)
+        self._rules = both if players > 1 else (single,)
 
     def new(self, streams: Streams) -> Duel:
         """Draw the problems of the split, none twice: families in random order, or rows."""
@@ -331,7 +331,7 @@ class MathDuel(Game[Duel, Move]):
         return self._rules[seat] + "\n".join(lines)
 
     def parse(self, state: Duel, seat: int, body: str) -> Move:
-        """Read ``answer; stake`` or ``pass``; see `parse_move`, and alone `parse_answer`."""
+        """Read ``answer; stake`` or ``pass``; see `parse_move`, and for one player `parse_answer`."""
         return parse_move(body) if self.seats > 1 else parse_answer(body)
 
     def apply(self, state: Duel, actions: Mapping[int, Move]) -> Duel:

@@ -1,4 +1,4 @@
-"""Bots for the math duel: they read the observation, as any policy does, and solve what it says.
+"""Bots for the math duel: they read the observation, as any policy does, and solve its problem.
 
 Each factory takes the bot's own generator and returns a ``text -> text`` callable.
 """

@@ -1,7 +1,7 @@
 r"""Problems of the math duel from rows in the formats of GSM8K and of MATH.
 
 ``gsm8k``: ``question``, and ``answer`` after ``####``. ``math``: ``problem``, and ``answer`` in LaTeX, or
-``solution`` with a last ``\boxed{...}``. The duel takes numbers alone, so rows with
+``solution`` with a last ``\boxed{...}``. The duel takes only numbers, so rows with
 another answer are left out.
 
 Sources: "Training Verifiers to Solve Math Word Problems", arXiv:2110.14168; "Measuring Mathematical Problem
@@ -88,7 +88,7 @@ def _word_problem(row: Row, question: str, final: str, written: str) -> WordProb
     try:
         Fraction(written)
     except (ValueError, ZeroDivisionError):
-        return Rejected(row.where, row.where, f"the final answer {final[:40]!r} is no number")
+        return Rejected(row.where, row.where, f"the final answer {final[:40]!r} is not a number")
     return WordProblem(row.where, text, written)
 
 

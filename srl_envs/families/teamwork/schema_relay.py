@@ -78,7 +78,7 @@ class Relay(NamedTuple):
     same_names: bool
     """Whether all steps call the fields by the names of the first."""
     listed: tuple[str, ...] = ()
-    """What each seat is told of its fields."""
+    """Description of its fields for each seat."""
     sent: tuple[str, ...] = ()
     """What the seats wrote so far."""
     scores: tuple[float, ...] = ()
@@ -97,7 +97,7 @@ class Sent(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A field as one step wants it."""
+    """A field as one step requires it."""
 
     name: str
     form: Form

@@ -1,4 +1,4 @@
-"""Scripted players of the schema relay: they know the fields and forms, and read the text alone."""
+"""Scripted players of the schema relay: they hold the fields and forms, and read only the text."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def wanted(text: str) -> Wanted:
 
 
 def facts(text: str) -> dict[int, Value]:
-    """What an observation tells: index of the field -> value."""
+    """Facts of an observation: index of the field -> value."""
     found = _INPUT.search(text)
     if found is None:
         return {}

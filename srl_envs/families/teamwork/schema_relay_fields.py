@@ -1,4 +1,4 @@
-"""What a delivery order of the schema relay says: its fields, their written forms, and prose.
+"""Delivery orders of the schema relay: their fields, their written forms, and prose.
 
 A *kind* is a sort of value (a date, a price). It is held as one whole number or text and written in
 one of several *forms*: as a JSON value of a schema, as text of the report, or as words in prose.
@@ -36,7 +36,7 @@ class Form(NamedTuple):
     """One way of writing a kind's values."""
 
     text: str
-    """What a schema says of it."""
+    """Its description in a schema."""
     suffix: str
     """Added to the field's name where the bare value would leave the unit open."""
     write: Callable[[Value], Any]

@@ -50,7 +50,7 @@ MAX_GRID_CHARS = 1000
 MESSAGE_CHARS = 70
 """By default: less than a seat's clues have, so that they are worth putting short."""
 SILENCE = "-"
-"""The message of a seat that says nothing."""
+"""The message of a silent seat."""
 
 _CHATTER = ("hello", "I", "do", "not", "know", "who", "lives", "where", "maybe", "you", "can")
 
@@ -318,7 +318,7 @@ class SplitClues(Game[Table, str | Solution]):
 
 @lru_cache(maxsize=64)
 def _known(puzzle: Puzzle, clues: tuple[str, ...]) -> str:
-    """What a seat is told of the puzzle."""
+    """A seat's description of the puzzle."""
     rows = zip(puzzle.attributes, puzzle.values, strict=True)
     different = [f"Each person has a different {name}: {', '.join(row)}.\n" for name, row in rows]
     return (

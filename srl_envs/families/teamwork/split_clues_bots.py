@@ -103,8 +103,8 @@ def middle_bot(rng: np.random.Generator) -> Bot:
     def act(text: str) -> str:
         seen = read(text)
         if seen.round <= ROUNDS:
-            told = [clue for clue in _part(seen) if rng.random() < 0.7]
-            return action(" ".join(told) or SILENCE)
+            passed_on = [clue for clue in _part(seen) if rng.random() < 0.7]
+            return action(" ".join(passed_on) or SILENCE)
         return action(grid_text(seen.puzzle, likeliest(seen.puzzle, (*seen.clues, *seen.heard))))
 
     return act

@@ -242,7 +242,7 @@ def _some(rng: Draws, words: Sequence[str], size: int) -> list[str]:
 
 
 class Pair(NamedTuple):
-    """Two things and what a clue may say of them; None for what is no clue, or not wanted."""
+    """Two things and their possible relation in a clue; None for no clue, or one to leave out."""
 
     first: int
     """Index into `things`, like ``second``."""

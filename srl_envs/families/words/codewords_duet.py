@@ -59,7 +59,7 @@ _KEYS = (
 """What a word is in the first and in the second key."""
 _SHOWN_CHARS = 24
 _CLUE = re.compile(r"(?:(?:my )?clue(?: is)?:? )?([a-z]+)(?: [0-9])?")
-"""A number behind the word is what other rules of this game ask for; here it says nothing."""
+"""A number behind the word is what other rules of this game ask for; here it is ignored."""
 _GUESSES = re.compile(r"(?:(?:my )?guess(?:es)?(?: is| are)?:? )?(.*)")
 _BETWEEN = re.compile(r",? and |, ?| ")
 """What may stand between guesses: every noun is a single word."""
@@ -386,7 +386,7 @@ def _line(state: Board) -> str:
 
 
 def _verdict(state: Board, turn: Turn, guess: int) -> str:
-    """What a guess turned out to be; whether a word that the clue does not fit is a target is not told."""
+    """What a guess turned out to be; whether a word that the clue does not fit is a target stays hidden."""
     mark, fits = state.keys[turn.giver][guess], state.words[guess] in associations()[turn.clue]
     if mark == DEADLY:
         return "deadly"
@@ -428,7 +428,7 @@ def _guess(state: Board, guesses: tuple[int, ...]) -> Board:
     """Take guesses in their order until one finds nothing."""
     turn, key = state.turns[-1], state.keys[state.giver]
     verdicts = [_verdict(state, turn, guess) for guess in guesses]
-    hits = next((n for n, told in enumerate(verdicts) if told != "found"), len(guesses))
+    hits = next((n for n, verdict in enumerate(verdicts) if verdict != "found"), len(guesses))
     counted = guesses[: hits + 1]
     missed, guesser = list(state.missed), 1 - state.giver
     missed[guesser] |= {guesses[n] for n in range(len(counted)) if verdicts[n] == "neutral"}

@@ -332,8 +332,10 @@ class Undercover(Game[Party, Move]):
         """The other word, who has it, and who speaks first where another seat does."""
         odd, own = state.odd if other.odd in state.out else other.odd, word_of(state, seat)
         words = (other.words[0], own) if odd == seat else (own, other.words[1])
-        told = state.hints or seat in (state.order[0], other.order[0])
-        return state._replace(words=words, odd=odd, order=state.order if told else other.order)
+        order_known = state.hints or seat in (state.order[0], other.order[0])
+        return state._replace(
+            words=words, odd=odd, order=state.order if order_known else other.order
+        )
 
     def encode(self, state: Party) -> Any:
         """Lists, texts and numbers."""

@@ -79,7 +79,7 @@ def clues_of() -> dict[str, frozenset[str]]:
 
 
 def fit(hint: str, word: str) -> float:
-    """1 where a word of the hint is a clue to ``word``, 0 where it is one to others alone.
+    """1 where a word of the hint is a clue to ``word``, 0 where it is one only to others.
 
     Silence, and words that the table does not know, are between: `_UNCLEAR`.
     """

@@ -115,7 +115,7 @@ def playable(words: tuple[str, ...], rules: Rules) -> Iterator[str]:
 def first_words(rules: Rules, split: Split) -> tuple[str, ...]:
     """Common words that many words can follow, sorted: those of which the ending is in ``split``.
 
-    What can follow depends on the last letters alone, so words that end alike are one task.
+    What can follow depends only on the last letters, so words that end alike are one task.
     """
     fitting = (word for word, level in common_words().items() if level <= START_LEVEL)
     counts = dict.fromkeys(vocabulary(rules.link, rules.followers).by_start, -1)
@@ -201,7 +201,7 @@ class WordChain(Game[Chain, str]):
         return Chain((word,), int(streams.seats.integers(2)))
 
     def to_move(self, state: Chain) -> tuple[int, ...]:
-        """One seat, or nobody at the end."""
+        """One seat, or none at the end."""
         return (state.mover,) if state.result == _RUNNING else ()
 
     def observe(self, state: Chain, seat: int) -> str:

@@ -1,6 +1,6 @@
 """The program's side of a test run: it defines things, and answers what the test's process asks.
 
-It never sees the tests. Objects that are no data stay here and travel as numbers.
+It never sees the tests. Objects that are not data stay here and travel as numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stand-ins for the program's classes: a real enum, a real named tuple, or a class of remotes.
 
-What the program says of a class is read once. A member of an enum and a named tuple are data, so the
+The program's description of a class is read once. A member of an enum and a named tuple are data, so the
 real type's own methods answer for them; what its class adds is asked for where it lives. A dataclass is
 compared, ordered and shown by its fields, on the tests' side, where its decorator wrote these methods.
 """

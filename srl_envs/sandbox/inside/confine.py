@@ -34,7 +34,7 @@ from .languages import TASK, Interpreter
 from .syscalls import MACHINES
 
 SETUP_FAILED = 121
-_ANNOUNCEMENT = 4  # descriptor on which a program's process says that it begins
+_ANNOUNCEMENT = 4  # descriptor on which a program's process announces its start
 TIERS = ("namespaces", "landlock", "seccomp", "none")
 """Strongest first. Each has the layers of those after it too, where the kernel grants them."""
 _ROOT_ALONE = "only root may read the interpreter or a package, so files are checked against root"
@@ -360,7 +360,7 @@ def _leave_root(confinement: Confinement, uid: int, needed: Sequence[str]) -> No
     """Become a user without rights.
 
     Where that user may not read the interpreter, as below a home of root, the kernel goes on to check
-    files against root: Landlock, where present, says which of them can be read.
+    files against root: Landlock, where present, decides which of them can be read.
 
     Args:
         confinement: gets the layer, or why it is missing.
@@ -416,7 +416,9 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         return
     if confinement.tier == "none":
         if confinement.interpreter is not None:
-            confinement.missing["seccomp"] = "alone it opens no file, and so no other interpreter"
+            confinement.missing["seccomp"] = (
+                "by itself it opens no file, and so no other interpreter"
+            )
             return
         confinement.tier = "seccomp"
         packages.load(found)  # no file can be opened later

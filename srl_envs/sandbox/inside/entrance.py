@@ -1,6 +1,6 @@
 """The way into the namespaces: the interpreter starts anew inside the private root.
 
-Anew, because its memory tells where it was started from: command line, module paths, shared
+Anew, because its memory holds traces of where it was started: command line, module paths, shared
 libraries. In the private root all of these have places that are the same on every host.
 """
 
@@ -45,7 +45,7 @@ def start_inside(settings: Mapping[str, Any], view: View, found: Mapping[str, st
     """Execute the server once more, as process 1 of new namespaces, with a private root.
 
     Args:
-        settings: of the server; what it is told inside is the same with other paths.
+        settings: of the server; the settings inside are the same with other paths.
         view: what the private root shows.
         found: folders of the packages that programs may import.
 
@@ -97,12 +97,12 @@ def start_inside(settings: Mapping[str, Any], view: View, found: Mapping[str, st
         "view": view.moved(),
         "interpreter": executable and paths.place(executable),
     }
-    told = os.memfd_create("settings", 0)
-    os.write(told, json.dumps({**settings, **inside}).encode())
+    settings_fd = os.memfd_create("settings", 0)
+    os.write(settings_fd, json.dumps({**settings, **inside}).encode())
     for kept in (settings["control"], statm, processes, *namespaces):
         if kept >= 0:
             os.set_inheritable(kept, True)
-    _execute(paths.place(python), paths.CODE, str(told))
+    _execute(paths.place(python), paths.CODE, str(settings_fd))
 
 
 def _build_root(opened: jail.View) -> None:

@@ -69,7 +69,7 @@ SPAWNING = ["fork", "vfork", "execve", "setpgid", "setsid"]
 
 _TERMINAL_QUERIES = (0x5401, 0x5451, 0x5450, 0x541B, 0x5421, 0x5413)
 _HARMLESS_FCNTL = (0, 1, 2, 3, 4, 1030)  # copies and flags: no owner, signal, lease, pipe size
-_SEE_LOCK, _SET_LOCK = (5,), (6, 7)  # of byte ranges; where nobody sets one, none is to be seen
+_SEE_LOCK, _SET_LOCK = (5,), (6, 7)  # of byte ranges; programs set none, so they see none
 _PRCTL_NAMES = (15, 16, 0x53564D41)
 _OPEN_TO_WRITE = 0o3 | 0o100 | 0o1000 | 0o2000  # access mode, create, truncate, append
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x800 | 0x80000
@@ -217,7 +217,7 @@ def _own_futexes() -> Rule:
     """Allow futexes of the process.
 
     A shared one lies in a page, which may be one of a library that all runs map. There a wait ends at
-    once, and a wake wakes nobody. The C library waits so for the end of a thread, and looks again.
+    once, and a wake has no effect. The C library waits so for the end of a thread, and looks again.
     """
     shared = masked_one_of(1, ~_FUTEX_OPTIONS, _FUTEX_SHARED_WAITS)
     return cases(

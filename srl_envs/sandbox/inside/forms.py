@@ -61,7 +61,7 @@ class Writer(codec.Encoder):
         """Numbers of containers in what was written since this was last emptied."""
 
     def object(self, value: Any, kind: type, depth: int) -> Any:
-        """A reference to what is no data. Raises `codec.CodecError`."""
+        """A reference to a value that is not data. Raises `codec.CodecError`."""
         raise NotImplementedError
 
     def attempt(self, write: Callable[[], Any], instead: Any) -> Any:
@@ -95,7 +95,7 @@ class Writer(codec.Encoder):
         return {"new": [number, kind, self.content(kind, value, depth)]}
 
     def content(self, kind: str, value: Any, depth: int = 0) -> Any:
-        """What a container of this kind holds."""
+        """Content of a container of this kind."""
         if kind in ("list", "set"):
             return self.items(value, depth)
         if kind == "OrderedDict":  # whose order the methods of dict do not see

@@ -1,4 +1,4 @@
-"""The program's side of references: what the tests are given in place of objects that are no data.
+"""The program's side of references: what the tests are given in place of objects that are not data.
 
 Everything here runs beside the program and may be rewritten by it: it is a claim, which
 `standins` and `classes` hold to the rules.
@@ -138,7 +138,7 @@ class Giver(Writer):
         return None
 
     def _reference(self, value: Any, kind: type, depth: int) -> Any:
-        """What stays here."""
+        """Reference to an object that stays in this process."""
         if isinstance(value, _ROUTINES) and not _has_attributes(value):
             return {"function": self.function(value, depth)}
         if hasattr(kind, "__await__") and kind.__module__ == "builtins":
@@ -290,8 +290,16 @@ def _told(giver: Giver, error: BaseException) -> list[Any]:
         tree = giver.attempt(lambda value=value: giver.encode(value, 3), None)  # type: ignore[misc]
         attributes.append([name, tree])
     cause = error.__cause__
-    told = _told(giver, cause) if isinstance(cause, Exception) and cause is not error else None
-    return [giver.mro(type(error)), args, text if type(text) is str else None, attributes, told]
+    cause_sent = (
+        _told(giver, cause) if isinstance(cause, Exception) and cause is not error else None
+    )
+    return [
+        giver.mro(type(error)),
+        args,
+        text if type(text) is str else None,
+        attributes,
+        cause_sent,
+    ]
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who a run is to the kernel: somebody of its own, so that its threads count against its own budget.
+"""User id or namespace of each run, so that its threads count against its own budget.
 
 The kernel counts the threads of a user, not of a process (`RLIMIT_NPROC`). Where the server was
 started by root, each run gets a user id of its own. Elsewhere each gets a user namespace of its own,
@@ -18,12 +18,12 @@ HALF = 18
 """Runs that the server, and besides it the porter, can have at once."""
 SLOTS = 2 * HALF
 _BLOCK = SLOTS + 1  # the server's own comes first
-_PREFERRED = (0x7000_0000, 0x7FFF_FFFF)  # user ids that no convention gives to anybody
-_SMALL = (61_000, 64_999)  # where a container knows only the usual 65536
+_PREFERRED = (0x7000_0000, 0x7FFF_FFFF)  # user ids that no convention assigns
+_SMALL = (61_000, 64_999)  # where a container maps only the usual 65536
 
 
 def free_block() -> int:
-    """First of `SLOTS` + 1 user ids that nobody else has, drawn at random."""
+    """First of `SLOTS` + 1 user ids that are not in use, drawn at random."""
     low, high = _PREFERRED if _mapped(*_PREFERRED) else _SMALL
     blocks = (high - low + 1) // _BLOCK
     return low + int.from_bytes(os.urandom(8), "little") % blocks * _BLOCK
@@ -46,7 +46,7 @@ class Identities:
     first_uid: int = 0
     """User id of the first slot; 0 without."""
     files_as_root: bool = False
-    """Whether the kernel checks the files that a run opens against root: nobody else may enter the
+    """Whether the kernel checks the files that a run opens against root: only root may enter the
     folder of the interpreter."""
     namespaces: tuple[int, ...] = ()
     """Descriptors of user namespaces, one per slot; empty without."""

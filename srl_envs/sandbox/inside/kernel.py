@@ -75,7 +75,7 @@ _fork_only = ctypes.PyDLL(None, use_errno=True).fork
 def fork() -> int:
     """fork(2) without Python's own preparations, for a process without other threads.
 
-    They reset locks that nobody holds, and what they touch would be copied for every program: a
+    They reset locks that are not held, and what they touch would be copied for every program: a
     third of the pages that a child needs before it does anything.
     """
     return _checked(_fork_only(), "fork")
@@ -186,7 +186,7 @@ class Dropping:
         self._call = _Call(_CAPSET.get(_MACHINE), "capset", *words)
 
     def __call__(self) -> None:
-        """Drop them."""
+        """Drop the capabilities."""
         self._call()
 
 
@@ -198,7 +198,7 @@ class Closing:
         self._call = _Call(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
 
     def __call__(self) -> None:
-        """Close them."""
+        """Close the descriptors."""
         try:
             if sys.platform != "linux":
                 raise OSError

@@ -23,7 +23,7 @@ class Language:
     """Interpreter and its arguments, where ``{driver}`` is the driver's text and ``{memory_mib}``
     the memory limit; empty for the forked interpreter."""
     driver: str = ""
-    """File beside this one."""
+    """Driver: a file beside this one."""
     environment: tuple[tuple[str, str], ...] = ()
     base_mib: int = 0
     """MiB of private memory that an idle interpreter has; the limit of memory comes on top."""

@@ -1,4 +1,4 @@
-"""Whom the kernel ends when memory runs out: a run, before the server that knows what became of it."""
+"""OOM scores: when memory runs out, the kernel ends a run before the server, which reports the outcome."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _SCALARS = (int, float, complex, str, bytes, Decimal, Fraction, type(None))
 
 
 class _Items:
-    """The items of an object, read once: whoever looks again finds the same."""
+    """The items of an object, read once, so that later reads return the same."""
 
     def __init__(self, remote: Any, before: list[Any] | None) -> None:
         self._peer = state_of(remote).peer
@@ -225,7 +225,7 @@ def _unary(name: str) -> Callable[..., Any]:
         if is_remote(value):
             state_of(value).mixed = state.mixed
         elif state.origin == GIVEN and _NUMERIC & vars(type(self)).keys():
-            state.peer.refuse(Reasons.RESULT)  # its number is what `float` says
+            state.peer.refuse(Reasons.RESULT)  # its number is what `float` returns
         return value
 
     return method

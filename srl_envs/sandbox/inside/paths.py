@@ -30,7 +30,7 @@ def libraries() -> str:
 
 
 def place(path: str) -> str:
-    """Where the private root has a path of the host, so that its name tells nothing about the host."""
+    """Where the private root has a path of the host, so that its name reveals nothing about the host."""
     prefix = os.path.realpath(sys.base_prefix)
     if path.startswith("/usr/") or path in _SYSTEM + _FILES:
         return path  # the same on every host

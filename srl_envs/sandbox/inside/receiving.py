@@ -145,7 +145,9 @@ class Receiver(Reader):
         remote = remotes[number]
         state = standins.state_of(remote)
         state.before = state.origin
-        state.origin = standins.GIVEN  # what the program hands back is no longer the tests' own
+        state.origin = (
+            standins.GIVEN
+        )  # what the program hands back does not belong to the tests any more
         if hashed is not None:
             state.hash = codec.as_kind(int, self.decode(hashed, depth + 1))
         return remote

@@ -35,14 +35,14 @@ class Raised:
     ancestors: Mro
     args: tuple[Any, ...]
     text: str | None
-    """What its own ``__str__`` says; None where it has none."""
+    """Result of its own ``__str__``; None where it has none."""
     attributes: dict[str, Any] = field(default_factory=dict)
     cause: Raised | None = None
 
 
 @dataclass(slots=True)
 class Reply:
-    """What became of one request."""
+    """Outcome of one request."""
 
     value: Any = None
     raised: Raised | None = None

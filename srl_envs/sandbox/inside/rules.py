@@ -39,7 +39,7 @@ def allow_if(first: Condition, code: int, *others: Condition) -> Rule:
 
 
 def cases(*cases: tuple[Sequence[Condition], Rule], otherwise: Rule) -> Rule:
-    """What the first case says whose conditions all hold."""
+    """The rule of the first case whose conditions all hold."""
     rule: Rule = []
     for conditions, result in cases:
         case = result

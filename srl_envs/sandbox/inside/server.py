@@ -146,7 +146,7 @@ class Server:
         poll.register(self._requests, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
         if self._porter is not None:
-            poll.register(self._porter, 0)  # its end alone
+            poll.register(self._porter, 0)  # only its end
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._pause_ms())}
             if self._porter is not None and self._porter.fileno() in ready:
@@ -303,7 +303,7 @@ def _close(descriptors: Sequence[int]) -> None:
 def _cpu_s(pid: int) -> float:
     """Processor seconds of another process, without /proc; see clock_getcpuclockid(3)."""
     if sys.platform != "linux":
-        return 0.0  # RLIMIT_CPU alone
+        return 0.0  # only RLIMIT_CPU
     try:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:

@@ -2,7 +2,7 @@
 
 Python asks for 8 MiB of them for each thread, and programs for hundreds before a deep recursion. A
 thread that would not start, or would leave next to nothing to the others and to the heap, gets the
-largest stack that fits instead. Whoever then really needs more memory than the limit gets none, as
+largest stack that fits instead. A thread that really needs more memory than the limit still fails, as
 before.
 """
 

@@ -22,7 +22,7 @@ GIVEN, MADE = range(2)
 
 
 class Peer(Protocol):
-    """Who asks the program."""
+    """Interface through which stand-ins ask the program."""
 
     clock: int
     """Grows with each request that may change an object."""
@@ -116,7 +116,7 @@ class State:
 
 
 class ClassMeta(type):
-    """Type of the stand-ins for the program's classes; `classes` says what each of them has."""
+    """Type of the stand-ins for the program's classes; `classes` gives each of them its members."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], body: dict[str, Any], peer: Peer | None = None
@@ -167,7 +167,7 @@ class ClassMeta(type):
 
 
 class Remote(metaclass=ClassMeta):
-    """An object of the program's that is no data."""
+    """An object of the program that is not data."""
 
     __slots__ = ("__state__",)
     __match_args__: tuple[str, ...] = ()
@@ -212,7 +212,7 @@ class Remote(metaclass=ClassMeta):
 
 
 def state_of(remote: Any) -> State:
-    """What is known of an object."""
+    """The state kept for an object."""
     return object.__getattribute__(remote, "__state__")  # type: ignore[no-any-return]
 
 
@@ -321,7 +321,7 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def act(remote: Any, name: str, *args: Any) -> Any:
-    """Something that may change the object."""
+    """Apply an operation that may change the object."""
     state = state_of(remote)
     try:
         return state.peer.act(name, remote, *args)

@@ -1,6 +1,6 @@
 """What a test file uses, checks and runs, decided on its tree before anything of the program's.
 
-The tests are the task author's and are believed; the program is not. So the text of the tests alone
+The tests are the task author's and are believed; the program is not. So only the text of the tests
 decides which names the program contributes, which attributes of its objects it is asked for, and
 whether a check has run.
 """
@@ -32,7 +32,7 @@ Nodes = tuple[ast.AST, ...]
 
 
 class Unusable(Exception):
-    """These tests could judge no program; the text says why, and what to write instead."""
+    """These tests cannot judge a program; the text names the reason and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def read(tests: str) -> Suite:
     """Read a test file, and import what it imports.
 
     Raises:
-        Unusable: it is no Python, imports what is not there, checks nothing, runs text as code, uses
+        Unusable: it is not Python, imports what is not there, checks nothing, runs text as code, uses
             nothing of the program, or needs a test runner that we are not.
     """
     try:
@@ -135,7 +135,7 @@ def _contributed(free: set[str]) -> tuple[str, ...]:
 
 
 def _from_program(nodes: Nodes) -> bool:
-    """Whether the file says itself what it takes from the program; a star says nothing."""
+    """Whether the file names what it imports from the program; a star import does not."""
     return any(
         PROGRAM in _sources(node) and all(alias.name != "*" for alias in node.names)
         for node in nodes
@@ -194,8 +194,8 @@ def _modules(nodes: Nodes, free: set[str]) -> dict[str, str]:
     if not known:
         return {}
     bases = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
-    alone = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in bases}
-    return {name: module for name, module in known.items() if name not in alone}
+    not_modules = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in bases}
+    return {name: module for name, module in known.items() if name not in not_modules}
 
 
 def _attributes(nodes: Nodes, modules: set[str]) -> Iterator[str]:
@@ -299,7 +299,7 @@ class _Counting(ast.NodeTransformer):
         return ast.copy_location(ast.Call(function, sides, []), node)
 
     def _constants(self, nodes: list[ast.expr]) -> ast.expr:
-        """Of each expression, whether the text says what it is; as an expression."""
+        """Of each expression, whether the tests' text determines its value; as an expression."""
         said = [
             all(n.id in self._modules for n in ast.walk(node) if isinstance(n, ast.Name))
             for node in nodes

@@ -1,4 +1,4 @@
-"""Numbers of the system calls that the filters name, for the two machines we know."""
+"""Numbers of the system calls that the filters name, for the two supported machines."""
 
 from __future__ import annotations
 

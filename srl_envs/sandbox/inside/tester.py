@@ -152,7 +152,7 @@ class Tester:
     @staticmethod
     def _made(kind: Any, value: Any, number: int) -> None:
         """Note that the tests made an object, now or when the program first gave it."""
-        # Only the tests' spelling says that they call a class: a program may say so of any name.
+        # Only the tests' spelling shows that they call a class: a program may claim so for any name.
         if standins.is_remote(value) and kind.__name__[:1].isupper():
             state = standins.state_of(value)
             if state.born >= number or state.before == standins.MADE:

@@ -93,7 +93,7 @@ class Checks:
 
         Args:
             function: numpy's; any other is left as it is.
-            constant: of each operand, whether the tests' text says what it is.
+            constant: of each operand, whether the tests' text determines its value.
         """
         function = getattr(function, "__unstretched__", function)
         numpy = sys.modules.get("numpy")
@@ -124,7 +124,7 @@ class Checks:
             return False
         try:
             shapes = [numpy.shape(arg) for arg in args[:2]]
-        except Exception:  # noqa: BLE001 - rows of several lengths; numpy says what is wrong
+        except Exception:  # noqa: BLE001 - rows of several lengths; numpy reports what is wrong
             return False
         if shapes[0] == shapes[1]:
             return False
@@ -214,7 +214,7 @@ class Workers:
             if thread is not threading.current_thread():
                 self._join(thread)
         if "asyncio" in sys.modules:
-            gc.collect()  # a task says that its exception was not taken when it is freed
+            gc.collect()  # a task reports an exception that was never retrieved when it is freed
         for _, error in self._untaken.values():
             self._note(error)
 

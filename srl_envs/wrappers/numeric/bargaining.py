@@ -33,7 +33,7 @@ class NegotiationFeatures(Features):
 
     Items are shares of 4, values of 10, the reserve of 3; an offer is what we would get of each item,
     and what the other left us. Actions: every bundle that may be asked for, acceptance and the walk,
-    without a word; what the other says is not read.
+    without a message; the other's messages are not read.
     """
 
     def __init__(self, game: Negotiation) -> None:
@@ -44,7 +44,7 @@ class NegotiationFeatures(Features):
         self.actions = (*(f"offer {a} {b} {c}" for a, b, c in counts), ACCEPT, WALK)
 
     def read(self, text: str) -> Reading:
-        """The talks."""
+        """Features of the talks in an observation."""
         view = read_talks(text)
         values = [count / MAX_COUNT for count in view.counts]
         values += [value / TOTAL for value in view.values]
@@ -73,7 +73,7 @@ class AuctionFeatures(Features):
         self.actions = bids_of(game.purse)
 
     def read(self, text: str) -> Reading:
-        """The sale."""
+        """Features of the sale in an observation."""
         view = read_sale(text)
         values = [float(view.first_price), float(view.shared), view.money / self._purse]
         values += one_hot(len(view.rivals), self._items)

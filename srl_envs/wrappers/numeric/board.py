@@ -16,7 +16,7 @@ class ConnectFourFeatures(Features):
     """
 
     def __init__(self, game: ConnectFour) -> None:
-        self._cells = game.cols * (game.rows + 1)  # bits of a board; the top bit is no cell
+        self._cells = game.cols * (game.rows + 1)  # bits of a board; the top bit is not a cell
         self._top = game.rows + 1
         self.size = 2 * game.cols * game.rows
         self.actions = tuple(str(column + 1) for column in range(game.cols))
@@ -45,7 +45,7 @@ class NimFeatures(Features):
         )
 
     def read(self, text: str) -> Reading:
-        """The heaps."""
+        """Features of the heaps in an observation."""
         heaps, misere = read_heaps(text)
         sizes = [*heaps, *[0] * (self._heaps - len(heaps))]
         values = [value for size in sizes for value in one_hot(size, LARGEST + 1)]

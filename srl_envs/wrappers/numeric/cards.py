@@ -33,7 +33,7 @@ class PokerFeatures(Features):
         self.actions = ("check", "bet", "fold", "call", *more)
 
     def read(self, text: str) -> Reading:
-        """The decision."""
+        """Features of the decision in an observation."""
         spot, pot = read_spot(text), _POT.search(text)
         if pot is None:
             raise ValueError("the text holds no pot")
@@ -61,7 +61,7 @@ class LiarsDiceFeatures(Features):
         self.actions = (*higher_bids(NO_BID, self._total), CALL)
 
     def read(self, text: str) -> Reading:
-        """The round."""
+        """Features of the round in an observation."""
         cup, me = read_cup(text), _ME.search(text)
         if me is None or "\nYour turn: " not in text:
             raise ValueError("the text is not for a player on move")
@@ -99,14 +99,14 @@ class HanabiFeatures(Features):
         )  # fmt: skip
         kinds = [f"{kind} {at + 1}" for kind in ("play", "discard") for at in range(game.hand)]
         clues = [
-            f"clue {name} {COLOURS.get(told, told)}"
+            f"clue {name} {COLOURS.get(trait, trait)}"
             for name in NAMES[: game.seats]
-            for told in self._marks
+            for trait in self._marks
         ]
         self.actions = (*kinds, *clues)
 
     def read(self, text: str) -> Reading:
-        """The table."""
+        """Features of the table in an observation."""
         table = read_table(text)
         if "\nYour turn: " not in text:
             raise ValueError("the text is not for a player on move")
@@ -133,5 +133,6 @@ class HanabiFeatures(Features):
         if table.clues < table.most_clues:
             bodies += [f"discard {at}" for at in own]
         return bodies + [
-            f"clue {name} {COLOURS.get(told, told)}" for name, told, _, _ in table.possible_clues()
+            f"clue {name} {COLOURS.get(trait, trait)}"
+            for name, trait, _, _ in table.possible_clues()
         ]

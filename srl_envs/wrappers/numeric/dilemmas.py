@@ -40,7 +40,7 @@ class DilemmaFeatures(Features):
     """Own and the other's points in the four cells, rounds to come, then every past round.
 
     Points are shares of 9, rounds of 20; a round is the two moves one-hot. Actions: A and B, without
-    a word; what the other says is not read.
+    a message; the other's messages are not read.
     """
 
     def __init__(self, game: IteratedDilemma) -> None:
@@ -131,7 +131,7 @@ class PublicGoodsFeatures(Features):
 
     Tokens are shares of 24, what a cut takes of 4, rounds of all, the largest cut of 7, factors of 6.2,
     gifts of the tokens; seats are in the order of their names, which cuts are made by. Actions: every
-    gift, alone and with each cut.
+    gift, without and with each cut.
     """
 
     def __init__(self, game: PublicGoods) -> None:

@@ -42,14 +42,14 @@ class Features(ABC):
         """Read what a seat on move sees.
 
         Raises:
-            ValueError: the text is no observation of the game by a seat on move.
+            ValueError: the text is not an observation of the game by a seat on move.
         """
 
     def reply(self, number: int) -> str:
         """The reply that takes action ``number``.
 
         Raises:
-            InvalidActionError: there is no such action.
+            InvalidActionError: the action does not exist.
         """
         if not 0 <= number < len(self.actions):
             raise InvalidActionError(
@@ -73,7 +73,7 @@ def features_of(env: GameEnv) -> Features:
     """The features of an environment, for its options.
 
     Raises:
-        ConfigError: it has none; says which environments have some.
+        ConfigError: it has none; names the environments that have some.
     """
     known = env.env_spec
     if not known.numeric:

@@ -18,7 +18,7 @@ Chooser = Callable[[NDArray[np.float32], NDArray[np.bool_]], int]
 def text_policy(choose: Chooser, features: Features) -> Policy:
     """A ``text -> text`` policy: reads the text, lets ``choose`` choose, writes the reply.
 
-    It knows what the text says and nothing else; `srl_envs.play` takes it in any seat.
+    It reads only what the text holds; `srl_envs.play` takes it in any seat.
 
     Args:
         choose: for a model of Stable-Baselines3, from `sb3_chooser`.
@@ -46,8 +46,8 @@ def sb3_chooser(
     if rng is None:
 
         def likeliest(values: NDArray[np.float32], mask: NDArray[np.bool_]) -> int:
-            told = {"action_masks": mask} if masked else {}
-            number, _ = model.predict(values, deterministic=True, **told)
+            mask_option = {"action_masks": mask} if masked else {}
+            number, _ = model.predict(values, deterministic=True, **mask_option)
             return int(number)
 
         return likeliest

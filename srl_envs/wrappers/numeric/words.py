@@ -36,7 +36,7 @@ class WordChainFeatures(Features):
         self._numbers = {word: number for number, word in enumerate(self.actions)}
 
     def read(self, text: str) -> Reading:
-        """The chain."""
+        """Features of the chain in an observation."""
         seen = read(text)
         if "\nYour word must begin " not in text:
             raise ValueError("the text is not for a player on move")

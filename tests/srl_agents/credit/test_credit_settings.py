@@ -27,7 +27,7 @@ from srl_envs.settings import build, dump
         ({"potential": "math:sqrt"}, "sum to a constant; set level to 'turn'"),
         ({"level": "turn", "potential": "nowhere:f"}, "no module 'nowhere'"),
         ({"level": "turn", "potential": "math"}, "Write package.module:function"),
-        ({"level": "turn", "potential": "math:pi"}, "is no function of"),
+        ({"level": "turn", "potential": "math:pi"}, "is not a function of"),
     ],
 )
 def test_impossible_values_are_refused(settings: dict[str, Any], message: str) -> None:

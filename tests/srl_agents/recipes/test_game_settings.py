@@ -64,7 +64,7 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
         ("environments=[{env: nim-v0, teams: [0, 0, 1, 1]}]", "one team per seat of 2"),
         ("environments=[{env: nim-v0, teams: [-1, 5]}]", "counted from 0"),
         ("environments=[{env: hanabi_mini-v0, teams: [0, 1]}]", "one team already"),
-        ("environments=[{env: nim-v0, env_options: {heaps: .nan}}]", "heaps: nan is no finite"),
+        ("environments=[{env: nim-v0, env_options: {heaps: .nan}}]", "heaps: nan is not a finite"),
         (
             "environments=[{env: nim-v0, levels: [{}, {heaps: 3}, {largest: 9}]}]",
             "levels[2]: the same as",
@@ -81,7 +81,7 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
         ("promotion={elo1: 150}", "all cooperative, or none"),
         (
             "environments=[{env: math_duel-v0, env_options: {tasks: 'gsm8k:/nowhere.jsonl'}}]",
-            "/nowhere.jsonl: there is no such file",
+            "/nowhere.jsonl: the file does not exist",
         ),
         (
             "environments=[{env: nim-v0}, {env: kuhn_poker-v0, credit: {importance_cap: 2}}]",

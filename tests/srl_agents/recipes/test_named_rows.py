@@ -69,13 +69,13 @@ def test_each_command_says_in_one_line_what_is_wrong_with_the_rows(
 ) -> None:
     path = str(recipe_file(tmp_path, environments=[TASK]))
     assert main([*command, path, "--data", str(tmp_path / "elsewhere")]) == 2
-    assert "gsm8k: there is no folder" in capsys.readouterr().err
+    assert "gsm8k: the folder" in capsys.readouterr().err
     assert main([*command, path, "--data", str(tmp_path)]) == 2
     assert "holds none of gsm8k.jsonl" in capsys.readouterr().err
     rows = data / "gsm8k" / "test.jsonl"
     rows.write_text("\n".join([*ROWS[:6], '{"question": "What?"}', *ROWS[7:]]))
     assert main([*command, path, "--data", str(data)]) == 2
-    assert "test.jsonl line 7: there is no field 'answer'" in capsys.readouterr().err
+    assert "test.jsonl line 7: missing field 'answer'" in capsys.readouterr().err
 
 
 def test_a_folder_for_a_recipe_that_names_no_rows_is_refused(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_shaping_by_a_wrapper_is_a_component_like_the_others() -> None:
         (("rewards.terms.x={kind: 'math:hypot'}",), "no class that derives from"),
         (("rewards.terms.x={kind: token_cost, buffer: 3}",), "does not read 'buffer'"),
         (("rewards.term={}",), "term"),
-        (("wrappers=[{kind: TurnLimits, steps: 3}]",), "TurnLimits is no wrapper"),
+        (("wrappers=[{kind: TurnLimits, steps: 3}]",), "TurnLimits is not a wrapper"),
         (("wrappers=[{kind: TurnLimit, steps: 0}]",), "wrappers.0.: TurnLimit"),
         (("env_options.wrappers=[]",), "in the section `wrappers`"),
     ],

@@ -174,8 +174,8 @@ def test_a_client_that_knows_nothing_of_us_can_play(url: str) -> None:
 
 
 def test_plain_http_describes_the_environment_and_keeps_no_episode(url: str) -> None:
-    told = requests.get(f"{url}/metadata", timeout=30).json()
-    assert told["name"] == "connect_four-v0"
+    metadata = requests.get(f"{url}/metadata", timeout=30).json()
+    assert metadata["name"] == "connect_four-v0"
     schema = requests.get(f"{url}/schema", timeout=30).json()
     assert "message" in schema["action"]["properties"]
     assert "legal_actions" in schema["observation"]["properties"]

@@ -287,12 +287,12 @@ def test_silence_is_labelled_charged_and_forfeits() -> None:
     env.reset(num_players=2, seed=0)
     player, _ = env.get_observation()
     done, info = env.step("I pass.")
-    rewards, told = env.close()
+    rewards, infos = env.close()
     assert done
     assert info["invalid"][player] == "malformed"
     assert rewards == {player: -1.0, 1 - player: 1.0}
-    assert [told[p]["invalid_move"] for p in (player, 1 - player)] == [True, False]
-    assert told[player]["format"] == -0.05
+    assert [infos[p]["invalid_move"] for p in (player, 1 - player)] == [True, False]
+    assert infos[player]["format"] == -0.05
 
 
 def test_a_view_can_be_used_again_and_says_when_it_cannot() -> None:

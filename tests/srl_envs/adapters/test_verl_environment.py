@@ -85,7 +85,7 @@ def test_rows_of_the_agent_loop_name_it_and_games_of_several_turns() -> None:
         ({"opponents": {2: "policy"}}, "seats 0 to 1"),
         ({"opponents": "strng"}, "no bot"),
         ({"opponents": ["strong"]}, "give a bot's name"),
-        ({"opponents": {1: len}}, "a row holds names alone"),
+        ({"opponents": {1: len}}, "a row holds only names"),
     ):
         with pytest.raises(SRLError, match=reason):
             door.rows("connect_four-v0", [1], agent_loop=True, **wrong)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def strong(_request: str, text: str) -> str:
 
 
 class Engine:
-    """Where veRL has its client of vLLM: token rows come in, what `say` says goes out, a token per byte."""
+    """Where veRL has its client of vLLM: token rows come in, `say` replies, a token per byte."""
 
     def __init__(self, say: Say = strong) -> None:
         self.say, self.tokenizer = say, None
@@ -166,11 +166,11 @@ def test_a_row_is_the_game_that_was_played_in_the_tokens_that_were_sampled(play:
         assert paid_at == len(response) - 1
         assert mask[-1] == 1
         assert float(data.batch["rm_scores"][number].sum()) == native.rewards[0] == 1.0
-        told = {name: values[number] for name, values in data.non_tensor_batch.items()}
-        assert (told["score"], told["forfeited"], told["replies"]) == (1.0, 0.0, len(said))
-        assert told["turn_scores"] == [0.0] * (len(said) - 1) + [1.0]
-        assert (told["min_global_steps"], told["max_global_steps"]) == (order[0], order[-1])
-        assert told["__num_turns__"] == 2 * len(said)
+        row = {name: values[number] for name, values in data.non_tensor_batch.items()}
+        assert (row["score"], row["forfeited"], row["replies"]) == (1.0, 0.0, len(said))
+        assert row["turn_scores"] == [0.0] * (len(said) - 1) + [1.0]
+        assert (row["min_global_steps"], row["max_global_steps"]) == (order[0], order[-1])
+        assert row["__num_turns__"] == 2 * len(said)
         assert data.meta_info["metrics"][number]["num_preempted"] == len(said)
 
 

@@ -70,7 +70,7 @@ ROWS = {"humaneval": humaneval_rows, "mbpp": mbpp_rows, "gsm8k": gsm8k_rows}
 
 
 def write(path: Path, rows: Rows) -> Path:
-    """As JSONL, gzipped where the name says so."""
+    """As JSONL, gzipped if the name ends in .gz."""
     text = "".join(f"{json.dumps(row)}\n" for row in rows)
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path

@@ -340,8 +340,8 @@ def test_a_right_program_beats_a_wrong_one_from_either_seat(seed: int) -> None:
 
 
 def test_the_prompt_tells_what_is_paid() -> None:
-    told = duel().observe(START, 0)
-    assert "Payoff: 0.7 * (your share of right answers - the other's) + 0.3 * (your" in told
+    prompt = duel().observe(START, 0)
+    assert "Payoff: 0.7 * (your share of right answers - the other's) + 0.3 * (your" in prompt
     assert TESTS_WEIGHT == 0.7
     assert ATTACKS_WEIGHT == 0.3
 

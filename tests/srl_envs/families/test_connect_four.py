@@ -131,7 +131,7 @@ def test_a_mirrored_pair_keeps_the_first_mover() -> None:
 )
 def test_bodies_that_are_no_column(body: str) -> None:
     game = ConnectFour()
-    with pytest.raises(IllegalMoveError, match="is no column from 1 to 7"):
+    with pytest.raises(IllegalMoveError, match="no column from 1 to 7"):
         game.parse(game.new(Streams(0)), 0, body)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import srl_envs
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
-from srl_envs.families.cards.kuhn_poker import DECKS, KuhnPoker, Table, showdown, told
+from srl_envs.families.cards.kuhn_poker import DECKS, KuhnPoker, Table, described, showdown
 from srl_envs.families.cards.kuhn_poker_bots import (
     Past,
     Spot,
@@ -170,10 +170,10 @@ def test_cards_are_shown_at_a_showdown_and_only_there() -> None:
 
 
 def test_betting_is_told_from_both_sides() -> None:
-    assert told("kbc", True, "") == "you check, they bet, you call"
-    assert told("kbc", False, "") == "they check, you bet, they call"
-    assert told("kk/", True, "Q") == "you check, they check; table card Q"
-    assert told("kk/b", True, "Q") == "you check, they check; table card Q: you bet"
+    assert described("kbc", True, "") == "you check, they bet, you call"
+    assert described("kbc", False, "") == "they check, you bet, they call"
+    assert described("kk/", True, "Q") == "you check, they check; table card Q"
+    assert described("kk/b", True, "Q") == "you check, they check; table card Q: you bet"
 
 
 @pytest.mark.parametrize(

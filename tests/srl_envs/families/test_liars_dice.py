@@ -73,7 +73,7 @@ def test_who_is_out_is_passed_over_and_places_are_paid() -> None:
     state = play(game, ["1", "2", "3"], "3 3, call")  # player_0 lied and is out; player_1 is next
     assert (state.out, state.mover) == ((0,), 1)
     assert game.returns(state) is None
-    state = play(game, ["1", "2", "3"], "3 3, call, 1 2, call")  # player_1 told the truth
+    state = play(game, ["1", "2", "3"], "3 3, call, 1 2, call")  # player_1 did not lie
     assert game.returns(state) == (-1.0, 1.0, 0.0)
     assert [game.components(state, s)["place"] for s in range(3)] == [3.0, 1.0, 2.0]
 
@@ -171,20 +171,20 @@ def test_called_dice_are_shown_to_all() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("", "is no bid"),
-        ("lie", "is no bid"),
-        ("2", "is no bid"),
-        ("2 7", "is no bid"),
-        ("0 3", "is no bid"),
-        ("99 3", "is no bid"),
-        ("25", "is no bid"),
-        ("call 2 5", "is no bid"),
-        ("2 3 or 2 5", "is no bid"),
-        ("fives fives", "is no bid"),
-        ("not 2 5", "is no bid"),
-        ("2.5", "is no bid"),
-        ("bid -2 5", "is no bid"),
-        ("２ ５", "is no bid"),
+        ("", "no bid"),
+        ("lie", "no bid"),
+        ("2", "no bid"),
+        ("2 7", "no bid"),
+        ("0 3", "no bid"),
+        ("99 3", "no bid"),
+        ("25", "no bid"),
+        ("call 2 5", "no bid"),
+        ("2 3 or 2 5", "no bid"),
+        ("fives fives", "no bid"),
+        ("not 2 5", "no bid"),
+        ("2.5", "no bid"),
+        ("bid -2 5", "no bid"),
+        ("２ ５", "no bid"),
         ("10 3", "only 9 dice"),
         ("2 3", "not higher than the last bid, 2 3"),
         ("1 6", "not higher"),
@@ -216,7 +216,7 @@ def test_a_call_may_be_made_in_words(body: str) -> None:
 
 
 def test_no_first_roll_of_eval_occurs_in_train() -> None:
-    """The dice of each seat in any order; one seat alone can hold the same in both."""
+    """The dice of each seat in any order; only one seat can hold the same in both."""
 
     def starts(split: Split, seeds: int) -> set[tuple[str, ...]]:
         entropies = [episode_entropy("liars_dice", 0, split, seed) for seed in range(seeds)]

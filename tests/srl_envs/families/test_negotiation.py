@@ -66,14 +66,14 @@ def test_a_deal_by_hand() -> None:
 def test_what_a_deal_tells_at_the_end() -> None:
     game = Negotiation()
     state = turns(game, TALKS, "offer 1 0 2", ACCEPT)  # 5 and 8 points
-    told = game.components(state, 0)
+    shares = game.components(state, 0)
     # best for seat 0 with 8 or more for seat 1: a book and all balls, 7 points
-    assert told["pareto_gap"] == pytest.approx(0.2)
+    assert shares["pareto_gap"] == pytest.approx(0.2)
     # best for seat 1 with 5 or more for seat 0: all but the balls, 10 points
     assert game.components(state, 1)["pareto_gap"] == pytest.approx(0.2)
-    assert (told["deal"], told["joint"]) == (1.0, pytest.approx(1.3))
+    assert (shares["deal"], shares["joint"]) == (1.0, pytest.approx(1.3))
     # gains (5 - 1) * (8 - 3) of at best (6 - 1) * (10 - 3)
-    assert told["nash_product"] == pytest.approx(20 / 35)
+    assert shares["nash_product"] == pytest.approx(20 / 35)
 
 
 @pytest.mark.parametrize("bodies", [[WALK], ["offer 1 0 0", WALK], ["offer 1 0 0"] * 7 + [WALK]])
@@ -81,8 +81,12 @@ def test_without_a_deal_each_has_its_reserve(bodies: list[str]) -> None:
     game = Negotiation()
     state = turns(game, TALKS, *bodies)
     assert game.returns(state) == (0.1, 0.3)
-    told = game.components(state, 1)
-    assert (told["deal"], told["joint"], told["nash_product"]) == (0.0, pytest.approx(0.4), 0.0)
+    shares = game.components(state, 1)
+    assert (shares["deal"], shares["joint"], shares["nash_product"]) == (
+        0.0,
+        pytest.approx(0.4),
+        0.0,
+    )
 
 
 def test_who_walks_from_worse_splits_has_left_nothing_behind() -> None:
@@ -95,8 +99,8 @@ def test_who_walks_from_worse_splits_has_left_nothing_behind() -> None:
 def test_late_deals_shrink() -> None:
     assert [shrunk(turn) for turn in range(1, 9)] == [1, 1, 1, 1, 0.95, 0.9, 0.85, 0.8]
     game = Negotiation()
-    told = "95% in turn 5, 90% in turn 6, 85% in turn 7, 80% in turn 8."
-    assert told in game.observe(TALKS, 0)
+    discounts = "95% in turn 5, 90% in turn 6, 85% in turn 7, 80% in turn 8."
+    assert discounts in game.observe(TALKS, 0)
     assert "%" not in Negotiation(turns=4).observe(TALKS, 0)
     state = turns(game, TALKS, *["offer 1 0 0"] * 7, ACCEPT)
     assert game.returns(state) == pytest.approx((0.1 * 0.8, 0.8 * 0.8))

@@ -116,7 +116,7 @@ def test_the_navigator_may_leave_it_at_the_program_that_stands() -> None:
     assert paid == (state.passed[0] / 20,) * 2
     assert game.components(state, 0)["exchanges"] == 1.0
     first = say(game, START, "done")
-    assert first.messages == ("done",)  # there is no program yet: it is a message
+    assert first.messages == ("done",)  # before the first program it is a message
     assert game.to_move(first) == (DRIVER,)
 
 

@@ -221,7 +221,7 @@ def test_a_broken_row_is_an_error_that_names_the_line(
 def test_a_missing_field_is_named(in_process: InProcess, tmp_path: Path) -> None:
     rows = humaneval_rows(3)
     del rows[1]["entry_point"]
-    with pytest.raises(ConfigError, match="line 2: there is no field 'entry_point'"):
+    with pytest.raises(ConfigError, match="line 2: missing field 'entry_point'"):
         CodeDuel(tasks=f"humaneval:{write(tmp_path / 'a.jsonl', rows)}")
 
 
@@ -244,8 +244,8 @@ def test_there_is_no_attack_phase_on_rows(sources: dict[str, str], in_process: I
     assert game.max_turns == 1
     assert "ATTACK" not in game.observe(game.new(Streams(0)), 0)
     CodeDuel(tasks=sources["mbpp"], attack_rounds=0)
-    alone = CodeDuel(tasks=sources["mbpp"], players=1)
-    assert "player_" not in alone.observe(alone.new(Streams(0)), 0)
+    single = CodeDuel(tasks=sources["mbpp"], players=1)
+    assert "player_" not in single.observe(single.new(Streams(0)), 0)
     with pytest.raises(ConfigError, match="attack_rounds=1 needs generated tasks"):
         CodeDuel(tasks=sources["mbpp"], attack_rounds=1)
 
@@ -335,7 +335,7 @@ def test_a_helper_of_the_task_cannot_be_replaced_for_the_tests(sources: dict[str
     cheat = f"def factor_{k}(x):\n    return 0\ndef {task.function}(numbers, shift=0):\n    return numbers"
     cheat = cheat.replace("return numbers", "return [shift for _ in numbers]")
     state = game.apply(state, {0: cheat, 1: task.empty_program})
-    assert state.passed[0] == 1  # the empty list alone
+    assert state.passed[0] == 1  # only the empty list
     game.close()
 
 

@@ -18,7 +18,7 @@ TOTAL = "\\begin{pmatrix}6&8\\\\10&12\\end{pmatrix}"
 
 
 class Asked:
-    """A fallback that notes what it was asked and always says the same."""
+    """A fallback that records its questions and always gives the same answer."""
 
     def __init__(self, verdict: bool | None) -> None:
         self.verdict = verdict

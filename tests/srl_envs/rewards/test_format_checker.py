@@ -226,8 +226,8 @@ def test_boxes_are_found_by_their_braces() -> None:
 
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
-    ({"blocks": ["think"]}, "'think' is no tag"),
-    ({"blocks": ["a b"]}, "'a b' is no tag"),
+    ({"blocks": ["think"]}, "'think' is not a tag"),
+    ({"blocks": ["a b"]}, "'a b' is not a tag"),
     ({"blocks": ["a", "a"]}, "distinct"),
     ({"blocks": "answer"}, "list"),
     ({"blocks": [1]}, "list"),
@@ -246,12 +246,12 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"min_words": 5, "max_words": 4}, "below"),
     ({"max_json_depth": 101}, "100 or less"),
     ({"forbidden": [""]}, "forbidden"),
-    ({"fence": ""}, "no language"),
+    ({"fence": ""}, "not a language"),
     ({"fence": []}, "name a language"),
-    ({"fence": "a b"}, "no language"),
+    ({"fence": "a b"}, "not a language"),
     ({"many_fences": True}, "needs a language"),
     ({"blocks": ["answer"], "json": {"<anwser>": {}}}, "Did you mean '<answer>'"),
-    ({"json": {"box": {}}}, "no place 'box'"),
+    ({"json": {"box": {}}}, "unknown place 'box'"),
     ({"json": {"reply": "string"}}, "mapping"),
     ({"json": ["reply"]}, "place: rule"),
     ({"patterns": {"reply": 7}}, "pattern as text"),

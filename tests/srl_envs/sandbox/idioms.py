@@ -654,7 +654,7 @@ ARGUMENTS = {
         "list(xs)",
         "xs",
     ),
-    "argument left alone": (
+    "argument left unchanged": (
         "def top(xs): return sorted(xs)[-1]",
         "xs = [3, 1, 2]\nassert top(xs) == 3 and xs == [3, 1, 2]",
         "sorted(xs)",

@@ -27,7 +27,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def send(pids: set[int], signal_number: int) -> None:
-    """Signal all of them; one that ended with another of them (or by itself) is no failure."""
+    """Signal all of them; one that ended with another of them (or by itself) is not a failure."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal_number)

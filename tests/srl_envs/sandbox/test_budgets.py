@@ -1,4 +1,4 @@
-"""Budgets belong to a run, room follows the host's real limits, and blame falls on whoever did it."""
+"""Budgets belong to a run, room follows the host's real limits, and the run that caused a fault is blamed."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def test_all_executors_of_a_process_share_its_room() -> None:
     room = Capacity(lambda: Room(1000, 900), clock=lambda: 0.0)
     woken: list[str] = []
 
-    def take(job: str, cost: int, who: str, *, alone: bool = False) -> bool:
-        return room.take(job, cost, who, lambda: woken.append(who), alone=alone)
+    def take(job: str, cost: int, who: str, *, exclusive: bool = False) -> bool:
+        return room.take(job, cost, who, lambda: woken.append(who), exclusive=exclusive)
 
     assert take("a1", 300, "a")
     assert take("b1", 200, "b")
@@ -143,11 +143,11 @@ def test_all_executors_of_a_process_share_its_room() -> None:
     assert not take("b2", 1, "b")  # who waits longer comes first
     assert take("a2", 1, "a")
     assert take("b2", 1, "b")
-    assert not take("c1", 1, "c", alone=True)
-    assert not take("a3", 1, "a")  # so that the one that must be alone gets its turn
+    assert not take("c1", 1, "c", exclusive=True)
+    assert not take("a3", 1, "a")  # so that the exclusive one gets its turn
     for job in ("a1", "a2", "b2"):
         room.give(job)
-    assert take("c1", 1, "c", alone=True)
+    assert take("c1", 1, "c", exclusive=True)
     assert not take("a3", 1, "a")
     room.give("c1")
     assert take("a3", 5000, "a")  # one run always fits

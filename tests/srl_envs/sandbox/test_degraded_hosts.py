@@ -1,4 +1,4 @@
-"""What the executor does where the kernel grants less: it tries, falls back, says so, or refuses."""
+"""What the executor does where the kernel grants less: it tries, falls back, reports it, or refuses."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ SOLVE = "('solve', ('function', me._number(solve)))"
 ATTACKS: list[tuple[str, str, str]] = [
     # names
     ("builtins", "every builtin and every import is shadowed", EVERYTHING + SHADOWS + "def solve(n): return Yes()"),
-    ("builtins", "abs, range, zip and sorted alone", "abs = range = zip = sorted = set = tuple = list = round = str = all = isinstance = " + TRUTH + "\ndef solve(n): return []"),
+    ("builtins", "abs, range, zip and sorted only", "abs = range = zip = sorted = set = tuple = list = round = str = all = isinstance = " + TRUTH + "\ndef solve(n): return []"),
     ("abs", "no distance", "abs = lambda x: 0\ndef solve(n): return n"),
     ("sorted", "everything is sorted alike", "sorted = lambda x: 0\ndef solve(n): return n"),
     ("range", "no numbers", "range = lambda n: ()\ndef solve(n): return n"),
@@ -179,11 +179,11 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("a name like a builtin's", "missing", ""),
     ("the module", "its dunder names", exporting("('__getattr__', ('function', 0))", "('__class__', ('function', 0))")),
     # objects
-    *((tests, "an object that says yes to everything", OBJECT) for tests in (
+    *((tests, "an object that equals everything", OBJECT) for tests in (
         "unittest", "unittest without main", "test functions", "check", "own helper", "closeness", "closeness of items",
         "difference of sets", "what is left over", "membership", "text methods", "subset", "type", "order", "mutation", "text", "numpy",
         "numpy distance", "a loop over the result", "a class")),
-    *((tests, "an int that says yes to everything", EVERYTHING + "def solve(*a): return Yes()") for tests in (
+    *((tests, "an int that equals everything", EVERYTHING + "def solve(*a): return Yes()") for tests in (
         "plain", "closeness", "membership", "text methods", "subset", "difference of sets", "numpy")),
     ("numpy distance", "objects whose sqrt is 0", SQRT),
     ("closeness of items", "objects whose difference is nothing", SQRT),
@@ -193,7 +193,7 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("subset", "an object with the methods of sets", "class T:\n  issubset = issuperset = " + TRUTH + "\ndef solve(n): return T()"),
     ("set methods", "an object with the methods of sets", "class T:\n  difference = symmetric_difference = lambda *a: set()\ndef solve(n): return T()"),
     ("type", "__class__ lies", "class T:\n  __class__ = property(lambda s: int)\n  def __hash__(s): return hash(7)\n  def __eq__(s, o): return True\ndef solve(a, b): return T()"),
-    ("type", "a bool and a float are no int", "def solve(a, b): return float(a + b)"),
+    ("type", "neither a bool nor a float is an int", "def solve(a, b): return float(a + b)"),
     ("type", "True in place of 7", "def solve(a, b): return True"),
     ("text", "a subclass of str", "class S(str):\n  def __eq__(s, o): return True\n  __hash__ = str.__hash__\n  def __str__(s): return s\n  __format__ = __repr__ = __str__\ndef solve(a, b): return S('x')"),
     ("plain", "NaN", "def solve(a, b): return float('nan')"),
@@ -216,7 +216,7 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("any exception", "a broken protocol is not an exception like others", CHANNEL + "def solve(n): os.write(write, b'\\xff' * 8)"),
     ("any exception", "an early end", "import os\ndef solve(n): os._exit(0)"),
     ("a callback that asserts", "a swallowed assert", "def solve(f, n):\n  try: f(6)\n  except AssertionError: pass\n  return n"),
-    ("a callback that asserts", "a callback that nobody passed", CHANNEL + "def solve(f, n):\n  send({'callback': 5, 'args': [], 'kwargs': {}})\n  return n"),
+    ("a callback that asserts", "a callback that was not passed", CHANNEL + "def solve(f, n):\n  send({'callback': 5, 'args': [], 'kwargs': {}})\n  return n"),
     ("a callback that asserts", "a callback counted from the end", CHANNEL + "def solve(f, n):\n  send({'callback': -1, 'args': [5], 'kwargs': {}})\n  return n"),
     ("plain", "half a character in the message", "def solve(a, b): raise ValueError('\\ud800')"),
     ("mutation", "another list", "def solve(a): a.sort(); return list(a)"),
@@ -226,13 +226,13 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("plain", "unknown fields", sending("value=7, changed={}, verdict='passed'")),
     ("plain", "no fields", sending("{}")),
     ("plain", "an argument that is not there", sending("same=9, changed={}")),
-    ("plain", "an argument that is no list", sending("value=7, changed={0: [7]}")),
+    ("plain", "an argument other than a list", sending("value=7, changed={0: [7]}")),
     ("mutation", "a list that became a dict", sending("same=0, changed={0: {}}")),
     ("mutation", "a negative argument", sending("same=-1, changed={}")),
     ("plain", "an exception without a name", sending("{'raise': [], 'args': [], 'changed': {}}")),
     ("plain", "an exception with a bad name", sending(r"{'raise': [('a\\0b\\ud800', 3), ('Exception', -1)], 'args': [], 'changed': {}}")),
     ("plain", "an exception with 10,000 ancestors", sending("{'raise': [('E', 3)] * 10000, 'args': [], 'changed': {}}")),
-    ("plain", "an exception that is no exception", sending("{'raise': [('print', -1)], 'args': [], 'changed': {}}")),
+    ("plain", "a raised value other than an exception", sending("{'raise': [('print', -1)], 'args': [], 'changed': {}}")),
     ("plain", "an exception whose text has no end", sending("{'raise': [('ValueError', -1)], 'args': [10 ** 50000], 'changed': {}}")),
     ("plain", "a reference to nothing", CHANNEL + "def solve(a, b): raw(b'{\"dict\":[[\"number\",2],[\"changed\",{\"dict\":[]}],[\"value\",{\"ref\":{\"dict\":[[\"object\",-1]]}}]]}')"),
     ("plain", "no JSON", CHANNEL + "def solve(a, b): raw(b'{]')"),
@@ -288,9 +288,9 @@ def test_a_library_of_the_tests_asks_no_object_for_its_methods(executor: CodeExe
 
 UNUSABLE = {
     "an assert on a constant": ("assert True\nsolve(1)", "check nothing"),
-    "a check that nobody calls": ("def check(candidate):\n  assert candidate(1) == 1", "nothing in the tests calls check"),
+    "a check that is never called": ("def check(candidate):\n  assert candidate(1) == 1", "nothing in the tests calls check"),
     "no use of the program": ("assert sum([1, 2]) == 3", "from solution import"),
-    "its own function alone": ("def solve(a): return a\nassert solve(1) == 1", "use nothing of the program"),
+    "only its own function": ("def solve(a): return a\nassert solve(1) == 1", "use nothing of the program"),
     "a star import that brings the name": ("from math import *\nassert gcd(4, 6) == 2", "use nothing of the program"),
     "a missing package": ("import pandas\nassert solve(1) == 1", "'pandas', which is not in the sandbox"),
     "a fixture": ("def test_it(tmp_path): assert solve(1) == 1", "fixtures"),

@@ -68,7 +68,7 @@ def solve():
     ("program", "status", "message"),
     [
         ("def solve(): raise ValueError('no')", "exception", "ValueError: no"),
-        ("def solve(): return object()", "exception", "object is no JSON value"),
+        ("def solve(): return object()", "exception", "no JSON value"),
         ("def solve(): return __import__('itertools').count()", "exception", "an iterator"),
         ("def solve():\n  x = []\n  x.append(x)\n  return x", "exception", "nested deeper"),
         ("def solve(:", "exception", "SyntaxError"),

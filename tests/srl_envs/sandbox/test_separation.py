@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - the programs try many calls, one beside the other
 """What the tiers say that they keep apart, tried in each of them, and without its rule.
 
-A probe answers ``kept`` or ``through``. It must say what the tier says: a property that a tier does
+A probe answers ``kept`` or ``through``. It must agree with the tier: a property that a tier does
 not claim must come through, or the claim would be too small. Then the rule is taken out of a copy of
 the server's code, and the probe must find the hole.
 """
@@ -52,7 +52,7 @@ def said(executor: CodeExecutor, program: str) -> str:
 
 
 def said_beside(executor: CodeExecutor, other: str, program: str) -> str:
-    """What a program says while another one runs."""
+    """A program's output while another one runs."""
     with ThreadPoolExecutor(1) as threads:
         beside = threads.submit(executor.run_stdin, CALLS + other, [""])
         answer = said(executor, program)
@@ -118,7 +118,7 @@ report([name for name, attempt in {
 
 
 def processes(executor: CodeExecutor, folder: Path) -> str:
-    """With several processes the namespace holds the program's alone, and it may ask for those."""
+    """With several processes the namespace holds only the program's, and it may ask for those."""
     if executor.limits.processes == 1:
         return said(executor, PROCESSES)
     others = "[pid for pid in range(2, 500) if pid != os.getpid() and works(lambda: os.kill(pid, 0) or 1)]"

@@ -243,7 +243,7 @@ FORMS: dict[str, tuple[str, str]] = {
         "number",
         "class F:\n  def __float__(s): return 3.7\n  def __int__(s): return 3 if F else 4\n  __eq__ = lambda s, o: True\n  n = 0\n  def __float__(s):\n    F.n += 1\n    return 3.7 if F.n < 3 else 4.4\n  def __int__(s): return 4\ndef solve(): return F()",
     ),
-    "number: a float that says other things": (
+    "number: a float that gives other answers": (
         "number",
         "class F(float):\n  def __int__(s): return 3\n  def __float__(s): return 3.7\n  def __eq__(s, o): return True\n  def __round__(s, *n): return 4\ndef solve(): return F(9.9)",
     ),
@@ -278,7 +278,7 @@ FORMS: dict[str, tuple[str, str]] = {
         YES
         + "class T(Yes):\n  def answer(s, name, *a): return True if name == 'issubset' else {1, 2, 3, 9}\n  def __len__(s): return 3\ndef solve(): return T()",
     ),
-    "set: union that knows what is added": (
+    "set: union that records what is added": (
         "set",
         "class T(set):\n  def union(s, o): return {1, 2, 3} | set(o)\n  def issubset(s, o): return True\n  __contains__ = lambda s, x: True\n  __len__ = lambda s: 3\ndef solve(): return T()",
     ),

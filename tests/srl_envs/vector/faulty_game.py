@@ -21,7 +21,7 @@ class State(NamedTuple):
 
 
 class Count(Game[State, str]):
-    """Seat 0 says words; ``crash``, ``sandbox`` and ``kill`` do what they say, ``end`` ends."""
+    """Seat 0 sends words; ``crash``, ``sandbox`` and ``kill`` cause these faults, ``end`` ends."""
 
     mode = "mixed"
     max_turns = 5

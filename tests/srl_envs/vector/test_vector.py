@@ -69,11 +69,11 @@ def gone(pids: list[int]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["connect_four-v0", "iterated_dilemma-v0"])
 def test_what_is_played_does_not_depend_on_the_number_of_workers(env_id: str) -> None:
-    alone = played(env_id, 5, 0, seed=3, steps=45)
-    assert sum(sum(step[3]) for step in alone) > 0, "no episode ended, so nothing was tested"
-    assert played(env_id, 5, 1, seed=3, steps=45) == alone
-    assert played(env_id, 5, 3, seed=3, steps=45) == alone
-    assert played(env_id, 5, 0, seed=4, steps=45) != alone
+    expected = played(env_id, 5, 0, seed=3, steps=45)
+    assert sum(sum(step[3]) for step in expected) > 0, "no episode ended, so nothing was tested"
+    assert played(env_id, 5, 1, seed=3, steps=45) == expected
+    assert played(env_id, 5, 3, seed=3, steps=45) == expected
+    assert played(env_id, 5, 0, seed=4, steps=45) != expected
 
 
 def test_each_episode_is_the_parallel_views_episode_of_its_seed() -> None:
@@ -197,9 +197,9 @@ def test_pinned_workers_have_a_processor_each() -> None:
 
 
 def test_infos_of_an_earlier_step_stay_readable() -> None:
-    with srl_envs.make_vec("nim-v0", 3) as alone, srl_envs.make_vec("nim-v0", 3, workers=2) as vec:
+    with srl_envs.make_vec("nim-v0", 3) as here, srl_envs.make_vec("nim-v0", 3, workers=2) as vec:
         seen = []
-        for one in (alone, vec):
+        for one in (here, vec):
             steps = [one.reset(seed=1)]
             steps += [one.step(["<action>1 1</action>"] * 3) for _ in range(3)]
             seen.append(steps)

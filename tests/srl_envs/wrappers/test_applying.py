@@ -84,13 +84,13 @@ def test_views_and_vectors_take_the_same_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "words"),
     [
         ("TurnLimit", "expected a list"),
         (["TurnLimit"], "write `kind: NAME`"),
         ([{"steps": 3}], "write `kind: NAME`"),
-        ([{"kind": "TurnLimits", "steps": 3}], "wrappers[0]: TurnLimits is no wrapper. Did you"),
-        ([{"kind": "Recording", "path": "x"}], "is no wrapper"),
+        ([{"kind": "TurnLimits", "steps": 3}], "wrappers[0]: TurnLimits is not a wrapper. Did you"),
+        ([{"kind": "Recording", "path": "x"}], "is not a wrapper"),
         (
             [LIMIT, {"kind": "HistoryWindow", "turn": 3}],
             "wrappers[1]: HistoryWindow: unknown argument",
@@ -98,20 +98,20 @@ def test_views_and_vectors_take_the_same_values() -> None:
         ([{"kind": "TurnLimit"}], "give steps"),
         ([{"kind": "TurnLimit", "steps": 0}], "wrappers[0]: TurnLimit: TurnLimit: steps=0"),
         ([{"kind": "nowhere.to:Be"}], "cannot be loaded"),
-        ([{"kind": f"{HERE}:size"}], "is no subclass of srl_envs.wrappers.Wrapper"),
+        ([{"kind": f"{HERE}:size"}], "is not a subclass of srl_envs.wrappers.Wrapper"),
         ([{"kind": f"{HERE}:Forgetful", "word": "x"}], "do not give back word"),
         ([{"kind": "srl_envs.wrappers:Recording", "path": "x"}], "do not give back path"),
         ([{"kind": "PotentialShaping", "potential": "os:nothing"}], "cannot be loaded"),
-        ([{"kind": "PotentialShaping", "potential": "decimal:Decimal"}], "is no function"),
+        ([{"kind": "PotentialShaping", "potential": "decimal:Decimal"}], "is not a function"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(values: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(says)):
+def test_what_does_not_fit_is_refused_by_name(values: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
         srl_envs.make("nim-v0", wrappers=values)
 
 
 def test_a_record_runs_no_code_that_it_names() -> None:
-    """A file may come from anybody: what it names is imported only by who put it there himself."""
+    """A file may come from a stranger: code that it names is imported only by its own author."""
     env = PotentialShaping(srl_envs.make("nim-v0"), potential=size)
     transcript = srl_envs.play(env, {0: "random", 1: "random"}, seed=1)
     assert code_named_by(transcript.options) == (f"{HERE}:size",)

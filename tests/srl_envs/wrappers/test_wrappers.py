@@ -54,7 +54,7 @@ STACKS: dict[str, Callable[[GameEnv], GameEnv]] = {
     ),
 }
 BY_NAME = ("turn limit", "history", "characters", "lines")
-"""Stacks that name no code of their own, so that a record alone brings them back."""
+"""Stacks that name no code of their own, so that a record suffices to restore them."""
 EVERY = pytest.mark.parametrize("stack", STACKS)
 
 

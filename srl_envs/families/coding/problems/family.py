@@ -1,7 +1,7 @@
 """What a problem family is: a statement, a trusted reference, inputs, and programs for bots.
 
 Inputs and answers are JSON values. The reference runs in the trusted process and never meets a
-player's program; the sources are text, read by bots and by tests alone.
+player's program; the sources are text, read only by bots and by tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 Parameters = Mapping[str, Any]
-"""The JSON object that tells one variant of a family from another."""
+"""The JSON object that distinguishes the variants of a family."""
 Size = Literal["small", "large"]
 T = TypeVar("T")
 

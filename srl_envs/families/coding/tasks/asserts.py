@@ -15,7 +15,7 @@ def single_asserts(tests: str, preamble: str, function: str) -> tuple[str, ...]:
 
     What ``check`` does besides stays in front of every assert that comes after it. A loop around
     asserts is one test, and so is a whole ``check`` with functions of its own that assert. Asserts on
-    constants alone (``assert True``) are none.
+    nothing but constants (``assert True``) are not tests.
 
     Args:
         tests: a module that defines ``check(candidate)``.
@@ -23,10 +23,10 @@ def single_asserts(tests: str, preamble: str, function: str) -> tuple[str, ...]:
         function: name that ``check`` is called with.
 
     Returns:
-        Test code; () where there is no ``check``, or no assert in it.
+        Test code; () without a ``check``, or without an assert in it.
 
     Raises:
-        SyntaxError: it is no Python.
+        SyntaxError: it is not Python.
     """
     tree = ast.parse(tests)
     checks = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
@@ -43,7 +43,7 @@ def single_asserts(tests: str, preamble: str, function: str) -> tuple[str, ...]:
             if not isinstance(statement, ast.Assert):
                 context.append(statement)
             continue
-        alone = ast.FunctionDef(
+        one_assert = ast.FunctionDef(
             name="check",
             args=check.args,
             body=[*context, statement],
@@ -51,7 +51,7 @@ def single_asserts(tests: str, preamble: str, function: str) -> tuple[str, ...]:
             returns=None,
             type_comment=None,
         )
-        found.append(_module([*others, alone], preamble, function))
+        found.append(_module([*others, one_assert], preamble, function))
     return tuple(found)
 
 
@@ -85,7 +85,7 @@ def names_called(tests: Sequence[str]) -> set[str]:
     """Names that test code uses as functions.
 
     Raises:
-        SyntaxError: it is no Python.
+        SyntaxError: it is not Python.
     """
     return {
         node.func.id
@@ -102,7 +102,7 @@ def signature_of(function: ast.FunctionDef) -> str:
 
 
 def _asserts(statement: ast.AST) -> bool:
-    """Whether it asserts anything that is no constant."""
+    """Whether it asserts anything besides constants."""
     return any(
         isinstance(node, ast.Assert) and any(isinstance(n, ast.Name) for n in ast.walk(node.test))
         for node in ast.walk(statement)

@@ -1,7 +1,7 @@
 """Tasks from the rows of a collection; hidden tests are assert statements, each run by itself.
 
-There is no attack phase on them: a row has no validator, so an input on which its reference does
-whatever it does by chance could not be told from one that the task asks about.
+They have no attack phase: a row has no validator, so an input on which its reference does
+whatever it does by chance could not be distinguished from one that the task asks about.
 """
 
 from __future__ import annotations
