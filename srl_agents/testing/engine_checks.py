@@ -10,6 +10,7 @@ from srl_agents.engines.protocol import Generation, GenerationRequest, Repeatabl
 from srl_agents.records import WeightUpdate
 from srl_agents.testing.advice import require
 from srl_agents.testing.engine_trial import Trial
+from srl_agents.testing.resources import held, require_freed
 from srl_envs.errors import DeadlineError, ModelError, UnknownVersionError
 from srl_envs.testing import ConformanceError
 
@@ -318,6 +319,24 @@ async def check_close(trial: Trial) -> None:
     await _require_closed(trial, trial.engine.generate(trial.ask(0)))
     for update in trial.updates[:1]:
         await _require_closed(trial, trial.engine.install(update))
+
+
+async def check_close_frees(trial: Trial) -> None:
+    """A third engine that played and was closed holds nothing, though it is still referred to."""
+    closed = []
+    before = None
+    for _ in range(3):
+        async with trial.opened() as engine:
+            if engine.capabilities.versions:
+                for update in trial.updates[:2]:
+                    await trial.install(update)
+            version = trial.updates[0].version if engine.capabilities.versions else None
+            await trial.replies(trial.asks(version))
+            closed.append(engine)
+        if len(closed) == 2:  # the first may have filled caches of libraries
+            before = await asyncio.to_thread(held)
+    if before is not None:
+        await asyncio.to_thread(require_freed, before, "after `close`")
 
 
 async def _require_closed(trial: Trial, work: Awaitable[object]) -> None:

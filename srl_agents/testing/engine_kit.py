@@ -22,6 +22,7 @@ from srl_agents.testing.engine_checks import (
     check_cancellation,
     check_capabilities,
     check_close,
+    check_close_frees,
     check_deadlines,
     check_equal_requests,
     check_install_under_load,
@@ -54,6 +55,15 @@ def _alone(
             asyncio.run(opened(trial))
 
     return run
+
+
+def _opens_its_own(check: Callable[[Trial], Awaitable[None]]) -> Callable[[Trial], None]:
+    """A check that opens engines itself, in an event loop of its own."""
+
+    async def run(trial: Trial) -> None:
+        await check(trial)
+
+    return lambda trial: asyncio.run(run(trial))
 
 
 CHECKS: dict[str, Promise[[Trial]]] = {
@@ -119,6 +129,11 @@ CHECKS: dict[str, Promise[[Trial]]] = {
         _alone(check_close),
         "on `close`, end what waits with ModelError, and refuse everything later with it; closing "
         "again does nothing.",
+    ),
+    "close_frees": Promise(
+        _opens_its_own(check_close_frees),
+        "on `close`, end threads and child processes, close files and sockets, and drop references to "
+        "weights and caches: the engine may be referred to for long after.",
     ),
 }
 """Name -> check."""

@@ -23,6 +23,7 @@ import torch
 from srl_agents.models.digests import tensors_sha256, version_of
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing.advice import Promise, hold, require
+from srl_agents.testing.resources import held, require_freed
 from srl_agents.transports.protocol import Tensors, Transport
 from srl_envs.errors import ModelError
 from srl_envs.testing import ConformanceError
@@ -153,6 +154,24 @@ def check_release(make: Make, scratch: Path) -> None:
     transport.close()
 
 
+def check_close_frees(make: Make, scratch: Path) -> None:
+    """A third transport that was used and closed holds nothing, though it is still referred to."""
+    closed = []
+    before = None
+    for number in range(3):
+        transport = make(_folder(scratch, f"close_frees_{number}"))
+        tensors = _large()
+        update = transport.publish(version_of("alice", 1, tensors), tensors)
+        opened = transport.open(update)
+        del tensors, opened
+        transport.close()
+        closed.append(transport)
+        if number == 1:  # the first may have filled caches of libraries
+            before = held()
+    if before is not None:
+        require_freed(before, "after `close`")
+
+
 def check_damage(make: Make, scratch: Path) -> None:
     """No changed, shortened, missing or foreign file of the transport is believed."""
     folder = _folder(scratch, "damage")
@@ -222,6 +241,11 @@ CHECKS: dict[str, Promise[[Make, Path]]] = {
     ),
     "release": Promise(
         check_release, "forget the released version alone; releasing again does nothing."
+    ),
+    "close_frees": Promise(
+        check_close_frees,
+        "on `close`, end threads and child processes, close files and sockets, and drop references "
+        "to tensors.",
     ),
     "damage": Promise(
         check_damage, "verify every file when it is opened, with its digest, and raise ModelError."

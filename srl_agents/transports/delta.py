@@ -95,7 +95,8 @@ class DeltaTransport:
             pass
 
     def close(self) -> None:
-        """Remove what a killed publication left; published versions stay."""
+        """Drop the tensors in memory and remove what a killed publication left; published versions stay."""
+        self._last = self._opened = None
         for path in self.folder.glob(f"{_TEMPORARY}*"):
             shutil.rmtree(path, ignore_errors=True)
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
+import subprocess
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+
+import torch
 
 from srl_agents.engines.protocol import Capabilities, Generation, GenerationRequest
 from srl_agents.engines.scripted import Latency, ScriptedEngine, key_uniform
@@ -294,3 +299,42 @@ class OpenAfterClose(Sound):
     async def close(self) -> None:
         await super().close()
         self._ended = ""
+
+
+class KeepsItsWeights(Sound):
+    """close_frees: tensors stay."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = torch.zeros(1024)
+
+
+class LeavesAThread(Sound):
+    """close_frees: a thread goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        threading.Thread(target=threading.Event().wait, args=(20,), daemon=True).start()
+
+
+class LeavesASocket(Sound):
+    """close_frees: a socket stays open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listener = socket.socket()
+
+    def __del__(self) -> None:
+        self.listener.close()
+
+
+class LeavesAProcess(Sound):
+    """close_frees: a child process goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.child = subprocess.Popen(["sleep", "20"])
+
+    def __del__(self) -> None:
+        self.child.kill()
+        self.child.wait()

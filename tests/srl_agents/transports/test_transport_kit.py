@@ -90,7 +90,7 @@ class WritesInPlace(FilesTransport):
         update = SharedTransport().publish(version, tensors, *rest)
         for name, tensor in tensors.items():
             (self.folder / str(version)).mkdir(exist_ok=True, parents=True)
-            time.sleep(0.01)
+            time.sleep(0.03)
             save_file({name: tensor}, self.folder / str(version) / f"{name}.safetensors")
         return update
 
@@ -123,6 +123,12 @@ class ClosesForAll(FilesTransport):
         shutil.rmtree(self.folder)
 
 
+class KeepsTensors(SharedTransport):
+    def close(self) -> None:
+        self.kept = dict(self._held)
+        super().close()
+
+
 BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     "rounds": (kit.check_round_trip, lambda _: RoundsToFloat16()),
     "publishes twice": (kit.check_published_twice, lambda _: CountsPublications()),
@@ -134,6 +140,7 @@ BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     "reads damage": (kit.check_damage, ReadsUnverified),
     "reads only the first publisher": (kit.check_taken_over, ListsOnce),
     "closes for others": (kit.check_taken_over, ClosesForAll),
+    "frees nothing": (kit.check_close_frees, lambda _: KeepsTensors()),
     "half a publication": (kit.check_killed_publication, WritesInPlace),
 }
 
