@@ -1,4 +1,4 @@
-"""An HTTP server that ends with all of its threads, those of open connections included."""
+"""An HTTP server that ends all of its threads when it closes, those of open connections included."""
 
 from __future__ import annotations
 

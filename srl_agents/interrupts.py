@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both leave as `KeyboardInterrupt`, and a second signal ends the process at once.
+"""Ctrl-C and SIGTERM: both raise `KeyboardInterrupt`, and a second signal ends the process at once.
 
 A command that has something to say raises `KeyboardInterrupt(text)`; `srl` prints the text and exits with 130
 after Ctrl-C and with 143 after SIGTERM. Only the main thread may set handlers: in others nothing changes.

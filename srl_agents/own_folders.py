@@ -1,4 +1,4 @@
-"""Folders that are gone when their process is: those that killed processes left go with the next start.
+"""Folders that are removed when their process ends; those of killed processes are removed at the next start.
 
 A name holds its owner: the machine since its start, the process id and when that process began. So an id
 that is used again is another owner, and what another machine or container left in a shared folder stays.

@@ -1,4 +1,4 @@
-"""The end of a process that loads torch: models are freed first, and the exit status is that of the work.
+"""Ends a process that loaded torch: frees models first, and exits with the status of the work.
 
 While an interpreter finalises, CPython ends each other thread that asks for its lock, by unwinding the
 thread's stack. Where C++ code stands on that stack, as it does wherever a tensor is freed, the C++ library

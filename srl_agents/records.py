@@ -1,4 +1,4 @@
-"""The values that travel between the parts: one type per arrow of the data flow.
+"""The value types that pass between the packages.
 
 League -> `MatchSpec` -> rollouts -> `Episode` -> credit -> `TrainingBatch` -> trainers.
 Pure data, numpy at most; everything here is immutable and serialises to JSON.

@@ -1,4 +1,4 @@
-"""YAML files that people write: plain values, and no key twice."""
+"""YAML files of users: plain values; a repeated key is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who acts: bots, models, adapters, endpoints and people, by one name each."""
+"""Agents and their names: bots, models, adapters, endpoints and people."""
 
 from srl_agents.agents.grammar import AgentName, parse
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy

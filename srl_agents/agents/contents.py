@@ -1,4 +1,4 @@
-"""What decides an agent's replies, as values whose digest stands for the agent in stores and on boards."""
+"""Values that determine an agent's replies; their digest identifies the agent in stores and on boards."""
 
 from __future__ import annotations
 

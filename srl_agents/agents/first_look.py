@@ -1,4 +1,4 @@
-"""Whether named agents can be there at all: their files, and whether a server listens, within a second.
+"""Quick check of named agents, within a second: their files exist, and their server listens.
 
 Commands call it before they import anything heavy. What it cannot decide in a second (a slow network, a
 proxy) it leaves to `resolver.seat`, which asks every endpoint for a token.

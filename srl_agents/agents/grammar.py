@@ -1,4 +1,4 @@
-"""Who can sit in a seat, as people write it on command lines and in recipes; read without loading anything.
+"""Names of agents on command lines and in recipes, parsed without loading anything.
 
 ====================================  =================================================================
 ``bot:strong``, ``strong``            a bot of the environment; a bare name is one if the game has it

@@ -1,4 +1,4 @@
-"""What a policy is shown before every observation, and how it lies beside an adapter's weights.
+"""The prompt of a policy, and the file beside an adapter's weights that holds it.
 
 ``prompt.json`` holds what the ``prompt`` section of a recipe holds. A LoRA adapter that was trained behind
 a prompt plays differently without it, so every writer of an adapter's folder writes this file, too.

@@ -1,4 +1,4 @@
-"""Agents as ``text -> text`` callables, one reply at a time: what a game at the terminal needs."""
+"""Agents as ``text -> text`` callables, one reply at a time, for games in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`srl_agents.Run`: what a run left behind, as typed values; `srl_agents.load_agent`."""
+"""`srl_agents.Run`: the results of a run as typed values; `srl_agents.load_agent`."""
 
 from __future__ import annotations
 

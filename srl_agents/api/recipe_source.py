@@ -1,4 +1,4 @@
-"""A recipe as a caller gives it: a shipped name, a file, the folder of a run, plain values, or the object."""
+"""Recipes from a shipped name, a file, a run's folder, plain values, or the settings object."""
 
 from __future__ import annotations
 

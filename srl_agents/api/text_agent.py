@@ -1,4 +1,4 @@
-"""An agent as text -> text."""
+"""An agent as a function from text to text."""
 
 from __future__ import annotations
 

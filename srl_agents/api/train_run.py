@@ -1,4 +1,4 @@
-"""`srl_agents.train`: begin or continue a run and bring it to its end. `srl train` is a thin edge over it."""
+"""`srl_agents.train`: run a recipe, or continue a run, to its end. `srl train` calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cached blocks as a tree of prefixes, from which only leaves may leave."""
+"""The cached blocks as a tree of prefixes; only leaves may be evicted."""
 
 from __future__ import annotations
 

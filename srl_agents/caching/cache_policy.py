@@ -1,4 +1,4 @@
-"""What a cache of prefix blocks asks of an eviction policy.
+"""The interface of eviction policies for caches of prefix blocks.
 
 The methods are those that vLLM calls on the class that its ``cache_policy_module_path`` names (vLLM
 0.32, ``vllm/v1/kv_offload/cpu/policies/base.py``), so one policy serves the simulator and an engine.

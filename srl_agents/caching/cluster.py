@@ -1,4 +1,4 @@
-"""Replay a trace on a described cluster: who waits, who decodes, what moves."""
+"""Replay of a trace on a described cluster: waiting, decoding and moves of blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several instances answers a request, and in which order each takes what waits for it.
+"""Choice of the instance that answers a request, and the order in which an instance begins its requests.
 
 `placement` has the rule, which the simulator runs, too.
 """

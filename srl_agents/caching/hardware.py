@@ -1,4 +1,4 @@
-"""What a cluster is made of: a model's geometry, devices, tiers and links, as plain numbers.
+"""Description of a cluster: a model's geometry, devices, tiers and links, as plain numbers.
 
 Rates are rooflines: a step takes as long as its arithmetic at ``mfu`` of the peak or its bytes at the
 memory's bandwidth, whichever is longer. Sizes are decimal (GB = 10^9 bytes), as vendors print them.

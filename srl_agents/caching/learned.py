@@ -1,4 +1,4 @@
-"""Our policy: keep the blocks whose use per unit of space and time is expected to be highest.
+"""Learned eviction policy: keeps the blocks with the highest expected use per unit of space and time.
 
 It learns reuse times per class of block (`srl_agents.caching.reuse_times`) and ranks every leaf by class
 and age. Time runs faster while more of what is asked for has been used before. What it assumes: blocks of one

@@ -1,4 +1,4 @@
-"""When a waiting request may begin, so that times to first tokens and between tokens are held.
+"""Admission of waiting requests, so that times to first tokens and between tokens are held.
 
 One rule for the embedded engine's loop, the conductor above several engines, and the simulator. It changes
 when a reply is written and never what is written.

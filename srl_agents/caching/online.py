@@ -1,4 +1,4 @@
-"""The eviction policies that need no future, by the names that users write."""
+"""The eviction policies that need no future requests, by the names that users write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several instances reads a prompt: one rule, for the conductor of engines and for the simulator."""
+"""Choice of the instance that reads a prompt: one rule, for the conductor of engines and the simulator."""
 
 from __future__ import annotations
 

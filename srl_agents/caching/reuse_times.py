@@ -1,4 +1,4 @@
-"""When blocks of a class come back, learned while it happens, and what keeping one is worth.
+"""Estimates, per class of blocks, of the time to the next use, and of the value of keeping a block.
 
 A block's *age* is the time since its last use, in *epochs* whose length the caller decides. Per class and age
 the learner has the hazard: uses at that age over blocks that reached it. Evicted blocks go on being counted,

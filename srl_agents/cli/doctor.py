@@ -1,4 +1,4 @@
-"""`srl doctor [RUN]`: what is wrong with this machine, or with a run, and what helps."""
+"""`srl doctor [RUN]`: faults of this machine or of a run, with a remedy for each."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def _run(folder: Path, as_json: bool) -> int:
         print(f"Nothing in the metrics of {folder} looks wrong.")
     else:
         for number, one in enumerate(found, 1):
-            whose = f"{one.learner}: " if one.learner else ""
-            print(f"{number}. {whose}{one.what.rstrip('.')}.\n   What helps: {one.remedy}.")
+            learner = f"{one.learner}: " if one.learner else ""
+            print(f"{number}. {learner}{one.what.rstrip('.')}.\n   What helps: {one.remedy}.")
     return 1 if found else 0
 
 

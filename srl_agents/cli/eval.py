@@ -250,11 +250,11 @@ def table(results: Sequence[Measured]) -> list[dict[str, Any]]:
 
 
 def _compared_with(found: Measured, same_task: Sequence[Measured]) -> Measured:
-    mine = _model_of(found.agent)
-    if mine is not None and mine.adapter:
+    adapted = _model_of(found.agent)
+    if adapted is not None and adapted.adapter:
         for other in same_task:
-            theirs = _model_of(other.agent)
-            if theirs is not None and theirs.model == mine.model and not theirs.adapter:
+            plain = _model_of(other.agent)
+            if plain is not None and plain.model == adapted.model and not plain.adapter:
                 return other
     return same_task[0]
 

@@ -1,4 +1,4 @@
-"""`srl league run | status | resume | ...`: play a league, see who is strong."""
+"""`srl league run | status | resume | ...`: run a league and show its ratings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`srl league status RUN`: who is how strong, and did the learners get better."""
+"""`srl league status RUN`: ratings of the agents, and the learners' gains over their start."""
 
 from __future__ import annotations
 

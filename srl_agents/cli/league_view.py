@@ -1,4 +1,4 @@
-"""The live view of a population that plays: progress, ratings so far, whom the sampler prefers."""
+"""The live view of a population that plays: progress, ratings so far, and the sampler's preferences."""
 
 from __future__ import annotations
 

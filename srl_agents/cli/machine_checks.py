@@ -1,4 +1,4 @@
-"""What `srl doctor` looks at on a machine, one check after the other."""
+"""The checks that `srl doctor` runs on a machine."""
 
 from __future__ import annotations
 

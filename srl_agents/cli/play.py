@@ -271,13 +271,15 @@ class Table:
 
     def _result(self, index: int, name: str) -> Result:
         seats = self.seats
-        mine = [((index + turn) % seats, game) for turn, game in self.played]
-        outcomes = [game.outcomes[seat] for seat, game in mine]
-        best = [max(game.outcomes) for _, game in mine]
-        level = [len(set(game.outcomes)) == 1 for _, game in mine]
-        replied = [step.invalid[s] for s, game in mine for step in game.steps if s in step.replies]
+        own_seats = [((index + turn) % seats, game) for turn, game in self.played]
+        outcomes = [game.outcomes[seat] for seat, game in own_seats]
+        best = [max(game.outcomes) for _, game in own_seats]
+        level = [len(set(game.outcomes)) == 1 for _, game in own_seats]
+        replied = [
+            step.invalid[s] for s, game in own_seats for step in game.steps if s in step.replies
+        ]
         wins = sum(o == b and not d for o, b, d in zip(outcomes, best, level, strict=True))
-        games = len(mine)
+        games = len(own_seats)
         return Result(
             name=name,
             games=games,
@@ -285,7 +287,7 @@ class Table:
             draws=sum(level),
             losses=games - wins - sum(level),
             outcome=sum(outcomes) / games,
-            reward=sum(game.rewards[seat] for seat, game in mine) / games,
+            reward=sum(game.rewards[seat] for seat, game in own_seats) / games,
             invalid=sum(label is not None for label in replied) / max(1, len(replied)),
         )
 

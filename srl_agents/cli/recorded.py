@@ -1,4 +1,4 @@
-"""A recorded episode, played again so that what every seat saw can be shown."""
+"""A recorded episode, replayed to show what every seat saw."""
 
 from __future__ import annotations
 

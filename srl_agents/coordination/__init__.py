@@ -1,1 +1,1 @@
-"""Which weights move when: rules on the adapters of several learners, around the optimizer step."""
+"""Rules that combine the adapters of several learners, before and after the optimizer step."""

@@ -1,4 +1,4 @@
-"""The one seam: what happens between the gradients and the step, and right after the step."""
+"""Interface of coordination: one method before the step, one after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of several learners: their mean, where their signs agree, and how alike they are."""
+"""Gradients of several learners: their mean, agreement of signs, and similarity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Independent learners: nothing is shared."""
+"""Independent learners: they share no weights and no gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A learner as coordination sees it: its tensors, their shape, and how well it does."""
+"""A learner's tensors, their shape and its performance, as coordination reads them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Decision:
     """By learner: before the step, the gradients to step along, and who is absent takes no step;
     after the step, the new weights, and who is absent keeps its own."""
     reset_moments: bool = False
-    """After the step: whether the optimizers forget what they know of weights that change."""
+    """After the step: whether the optimizers drop their moments of weights that change."""
     run: dict[str, float] = field(default_factory=dict)
     """Metrics of the run."""
     learners: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -72,17 +72,17 @@ def require_alike(members: Sequence[Member]) -> None:
                 "'distillation'."
             )
         for what in ("base", "rank", "scaling"):
-            mine, theirs = getattr(first.shape, what), getattr(other.shape, what)
-            if mine != theirs:
+            first_value, other_value = getattr(first.shape, what), getattr(other.shape, what)
+            if first_value != other_value:
                 raise ModelError(
                     f"adapters of {first.name!r} and {other.name!r} cannot be combined: {what} "
-                    f"{mine!r} and {theirs!r}. Give both the same base, rank and alpha, or use "
+                    f"{first_value!r} and {other_value!r}. Give both the same base, rank and alpha, or use "
                     "kind 'independent' or 'distillation'."
                 )
-        mine_shapes = {key: tuple(t.shape) for key, t in first.adapter.items()}
+        first_shapes = {key: tuple(t.shape) for key, t in first.adapter.items()}
         their_shapes = {key: tuple(t.shape) for key, t in other.adapter.items()}
-        if mine_shapes != their_shapes:
-            odd = sorted(dict(mine_shapes.items() ^ their_shapes.items()))[:3]
+        if first_shapes != their_shapes:
+            odd = sorted(dict(first_shapes.items() ^ their_shapes.items()))[:3]
             raise ModelError(
                 f"adapters of {first.name!r} and {other.name!r} cannot be combined: tensors "
                 f"{odd} differ in name or shape."

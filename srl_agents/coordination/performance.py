@@ -1,4 +1,4 @@
-"""How well each learner does: running means of training reward."""
+"""Performance of each learner: running means of training reward."""
 
 from __future__ import annotations
 

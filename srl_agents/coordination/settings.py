@@ -1,4 +1,4 @@
-"""What a kind of coordination is, and which there are: frozen data, checked when made, without torch.
+"""Settings of a kind of coordination, and the registry of kinds; frozen, checked when made, without torch.
 
 A kind is one settings class of `KINDS`: its fields are the keys of a recipe's ``coordination`` section, and
 it makes the coordinator that acts around the optimizer steps.

@@ -1,4 +1,4 @@
-"""Synchronized learners: everyone steps along the mean of all gradients."""
+"""Synchronized learners: all step along the mean of all gradients."""
 
 from __future__ import annotations
 

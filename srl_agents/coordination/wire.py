@@ -1,4 +1,4 @@
-"""Values of our own kinds as bytes and back, without pickle: what one process sends, another one only reads.
+"""Values of SRL's own types as bytes and back, without pickle, for messages between processes.
 
 A message is a length, a JSON text, and the bytes of its tensors and arrays one after the other. Reading makes
 plain values, tensors, and dataclasses of this project's modules that are imported already; nothing that a

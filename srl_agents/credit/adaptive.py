@@ -1,4 +1,4 @@
-"""beta and gamma that follow the game: how much of what varies is shared, and how much opposed.
+"""beta and gamma that follow the game: the shares of common and of opposed interest in its payoffs.
 
 Axes: ``E`` episodes, ``N`` seats.
 """

@@ -1,4 +1,4 @@
-"""Episodes to (turn, advantage) rows of one learner, as a recipe's credit settings say.
+"""Episodes to (turn, advantage) rows of one learner, by a recipe's credit settings.
 
 Axes: ``E`` one entry per episode and seat that the policy held, ``N`` seats, ``K`` the seat's own
 turns, or 1 where an episode counts as a whole.

@@ -1,4 +1,4 @@
-"""What a role usually earns: running means, read before they are updated."""
+"""Usual return of each role: running means, read before they are updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one player added to a team: difference rewards and Shapley shares.
+"""Contribution of one player to a team: difference rewards and Shapley shares.
 
 Both ask what a coalition is worth: ``value(players)`` is the team's reward when those play and the
 others do nothing, or are replaced by a stand-in. A game that can be recomputed with other actions

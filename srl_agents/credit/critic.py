@@ -1,4 +1,4 @@
-"""What a critic's values make of the turns of a seat: advantages and targets, token by token.
+"""Advantages and targets from a critic's values, token by token.
 
 Axes: ``R`` rows (turns), ``T`` tokens of a turn, ``E`` episodes as one seat saw them.
 """

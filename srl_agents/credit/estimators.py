@@ -1,4 +1,4 @@
-"""Against what a return is compared: one class per estimator, a kind of `ESTIMATORS`.
+"""Estimators of advantages: one class per baseline, a kind of `ESTIMATORS`.
 
 Axes: ``E`` one entry per episode and seat that the policy held, ``K`` the seat's own turns, or 1 where an
 episode counts as a whole; ``X`` all of them in one row.

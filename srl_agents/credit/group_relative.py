@@ -1,4 +1,4 @@
-"""Group-relative credit: an episode is worth what it gained over comparable episodes.
+"""Group-relative credit: an episode's gain over comparable episodes.
 
 Source: arXiv:2402.03300 section 4.1; without division by the deviation, arXiv:2503.20783;
 one baseline per role, arXiv:2506.24119 section 3.

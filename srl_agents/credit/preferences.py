@@ -1,4 +1,4 @@
-"""Replies at one and the same prompt, ordered by what came of them, as pairs for preference learning.
+"""Pairs of replies to one prompt, ordered by their results, for preference learning.
 
 A pair needs no critic and no baseline: two replies to a prompt that is equal token for token, of
 which one turned out better. Two sources: the attempts of one policy at one start state, ordered by

@@ -1,4 +1,4 @@
-"""Rewards along an episode to what each moment is worth: reward-to-go and GAE.
+"""Value of each moment from the rewards of an episode: reward-to-go and GAE.
 
 Axes: ``E`` episodes (or rows), ``T`` turns or tokens, valid ones on the left.
 """

@@ -1,4 +1,4 @@
-"""How rewards become advantages: frozen data, checked when made."""
+"""Settings of credit: how rewards become advantages. Frozen data, checked when made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that belong together have one shape, or the caller made a mistake."""
+"""Check that arrays which belong together have one shape."""
 
 from __future__ import annotations
 

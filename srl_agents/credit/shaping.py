@@ -1,4 +1,4 @@
-"""Potential-based shaping: help on the way that does not change what is best."""
+"""Potential-based shaping: extra rewards that leave the best policy unchanged."""
 
 from __future__ import annotations
 

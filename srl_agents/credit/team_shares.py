@@ -1,4 +1,4 @@
-"""What each seat of an episode has of its team, from replays in which team mates are idle."""
+"""Each seat's share of its team's result, from replays in which team mates are idle."""
 
 from __future__ import annotations
 

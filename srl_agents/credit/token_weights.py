@@ -1,4 +1,4 @@
-"""Per-token corrections of advantages: tokens of another policy, and a teacher's opinion.
+"""Per-token corrections of advantages: for tokens of an older policy, and from a teacher.
 
 Axes: ``R`` rows, ``T`` tokens.
 """

@@ -1,1 +1,1 @@
-"""Doors to other systems: our agents measured elsewhere."""
+"""Use of SRL's agents in other systems."""

@@ -1,4 +1,4 @@
-"""Measure agents with Inspect, which lives in an environment of its own.
+"""Measure agents with Inspect, which is installed in an environment of its own.
 
 Inspect is another program: it gets a plan on its standard input, asks the agent through a `ReplyServer`,
 and prints what every sample scored. Its own logs stay beside the results, for ``inspect view``.

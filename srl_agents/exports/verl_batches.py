@@ -1,4 +1,4 @@
-"""Batches of ours as veRL's: one row per turn, under the names of its ``DataProto``, in a Parquet file.
+"""Training batches in veRL's format: one row per turn, under the names of its ``DataProto``, as Parquet.
 
 What veRL's trainer reads after its own rollouts is written here from ours: exact tokens, which of them are
 learned, the log-probabilities under the version that sampled them, and advantages that credit has made. So

@@ -1,1 +1,1 @@
-"""league."""
+"""Matches, ratings and opponents of a league."""

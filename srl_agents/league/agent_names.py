@@ -1,4 +1,4 @@
-"""How versions of learners are called in matches and in the league's records."""
+"""Names of learners' versions in matches and in the league's records."""
 
 from __future__ import annotations
 

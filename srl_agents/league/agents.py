@@ -1,4 +1,4 @@
-"""Versions of agents: what sits in a seat, what it is made of, and which role it has."""
+"""Versions of agents: their contents, lineage and role."""
 
 from __future__ import annotations
 

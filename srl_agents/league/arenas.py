@@ -1,4 +1,4 @@
-"""The games of a league: where matches are played, and which of them is played next."""
+"""The games of a league, and the choice of the game that is played next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a mean lies above one bound or below another: a test by bets, valid for any scores in [0, 1].
+"""Test by betting whether a mean lies above one bound or below another, for any scores in [0, 1].
 
 A gambler who owns 1 bets on every score that the mean is above ``low``. If it is not, a fair bookmaker
 takes the bets at a profit or at none, so that the gambler's wealth ever reaches ``1 / chance`` with at

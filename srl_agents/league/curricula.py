@@ -1,4 +1,4 @@
-"""Which games, and how hard: the share of training that each gets, from how learners did in it.
+"""Curricula: each game's and level's share of training, from the learners' results.
 
 A curriculum is a settings class without memory. What it goes by is a state of JSON values, one per
 learner, that the league keeps and a checkpoint holds: the same state gives the same shares.

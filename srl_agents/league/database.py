@@ -1,4 +1,4 @@
-"""SQLite with errors of ours: whatever goes wrong with a store's file is a `StoreError` that names it."""
+"""SQLite access: every fault of a store's file becomes a `StoreError` that names the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Davidson's model of wins, ties and losses: fit by Newton's method, and what is known about the fit.
+"""Davidson's model of wins, ties and losses: fit by Newton's method, with the fit's uncertainty.
 
 A side's strength is the sum of its members' skills t; with d the difference of two sides, the
 log-probabilities of win, tie and loss are d/2, log nu and -d/2 up to a constant. The fit is the

@@ -1,4 +1,4 @@
-"""What one number per agent does not show: who is in equilibrium, how cyclic the field is, who can be beaten.
+"""Structure of a field beyond ratings: equilibrium, cycles and exploitability.
 
 These stand beside a rating table and never replace it: on noisy results the equilibrium's support
 changes between resamples even where strength is one number, which is why its frequency is reported.

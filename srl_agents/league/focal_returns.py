@@ -1,4 +1,4 @@
-"""Returns where winning means nothing: cross-play of cooperative games, focal returns of mixed ones.
+"""Returns in games without winners: cross-play of cooperative games, focal returns of mixed ones.
 
 In a cooperative game all seats are paid alike, so an agent is as good as it is with partners it was
 not trained with. In a mixed game it matters what an agent earns, how many seats it holds, and what
@@ -151,10 +151,10 @@ def cross_play(
     n = len(rows)
     mean_NN, width_NN = np.full((n, n), np.nan), np.full((n, n), np.nan)
     games_NN = np.zeros((n, n), dtype=np.int64)
-    for i, mine in enumerate(rows):
-        for j, theirs in enumerate(rows):
-            if (mine.agent, theirs.agent) in cells:
-                cell = cells[mine.agent, theirs.agent]
+    for i, rating in enumerate(rows):
+        for j, partner in enumerate(rows):
+            if (rating.agent, partner.agent) in cells:
+                cell = cells[rating.agent, partner.agent]
                 found = cell.interval()
                 mean_NN[i, j], width_NN[i, j] = found.estimate, found.half_width
                 games_NN[i, j] = len(cell.values)
@@ -168,12 +168,12 @@ def focal_returns(results: Iterable[SeatedResult]) -> list[FocalReturn]:
 
     With few seats the agent is a visitor among others, with most of them a resident.
     """
-    mine: dict[tuple[str, int, int], _Mean] = defaultdict(_Mean)
+    own: dict[tuple[str, int, int], _Mean] = defaultdict(_Mean)
     others: dict[tuple[str, int, int], _Mean] = defaultdict(_Mean)
     for result in results:
         for agent in set(result.seats):
             key = (agent, result.seats.count(agent), len(result.seats))
-            mine[key].add(_mean_return(result, {agent}), result.cluster)
+            own[key].add(_mean_return(result, {agent}), result.cluster)
             if rest := set(result.seats) - {agent}:
                 others[key].add(_mean_return(result, rest), result.cluster)
     return [
@@ -181,11 +181,11 @@ def focal_returns(results: Iterable[SeatedResult]) -> list[FocalReturn]:
             agent=agent,
             focal_seats=held,
             seats=seats,
-            focal=mine[agent, held, seats].interval(),
+            focal=own[agent, held, seats].interval(),
             background=others[agent, held, seats].interval() if held < seats else None,
-            games=len(mine[agent, held, seats].values),
+            games=len(own[agent, held, seats].values),
         )
-        for agent, held, seats in sorted(mine)
+        for agent, held, seats in sorted(own)
     ]
 
 

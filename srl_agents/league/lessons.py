@@ -1,4 +1,4 @@
-"""Which game each start state of an update is of: the curriculum at work, and what it goes by."""
+"""The game and level of each start state of an update, chosen by the curriculum."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ class Lessons:
             if episode.spec.purpose == "self" and arena.mode == "competitive" and arena.seats > 1:
                 continue
             for seat in episode.spec.learner_seats:
-                mine = episode.trajectories[seat]
+                trajectory = episode.trajectories[seat]
                 number = self._number[arena.title, level]
-                scores = found[lineage(mine.policy)].setdefault(number, [])
-                scores.append(min(max((1 + mine.outcome) / 2, 0.0), 1.0))
+                scores = found[lineage(trajectory.policy)].setdefault(number, [])
+                scores.append(min(max((1 + trajectory.outcome) / 2, 0.0), 1.0))
         self._states = {
             name: self._curriculum.observed(self._arms, self._states[name], scores)
             for name, scores in found.items()

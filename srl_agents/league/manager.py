@@ -1,4 +1,4 @@
-"""Who meets whom in training: a league of learners, their frozen past, and bots.
+"""Opponents in training: a league of learners, their frozen versions, and bots.
 
 Every schedule is a function of (league seed, position): asking twice, or after a crash, gives the
 same matches. What may change the answer, the pool of snapshots and the results so far, is the
@@ -122,18 +122,18 @@ class League:
         if frozen not in self.past:
             self.past.append(frozen)
             self._ordinals[frozen] = sum(lineage(v) == learner for v in self._ordinals)
-        mine = [v for v in self.past if v not in self.starts and lineage(v) == learner]
+        own_versions = [v for v in self.past if v not in self.starts and lineage(v) == learner]
         stay = kept(
-            mine,
+            own_versions,
             self._ordinals,
             self.opponents.past_limit,
             self.opponents.retention,
-            hardness={v: min(self._score(m, v) for m in self.mains) for v in mine}
+            hardness={v: min(self._score(m, v) for m in self.mains) for v in own_versions}
             if self.mains
             else None,
             support=self._support(),
         )
-        dropped = [v for v in mine if v not in stay and v not in self.best.values()]
+        dropped = [v for v in own_versions if v not in stay and v not in self.best.values()]
         self.past = [v for v in self.past if v not in dropped]
         for record in self._games.values():
             for version in dropped:
@@ -288,8 +288,8 @@ class League:
         learner = self.learners[index]
         arena, level = self.lessons.arm(update, index, state, start_states)
         rng = self._rng(update, index, state)
-        mine = self._held.get(learner) or range(arena.seats)
-        seat = mine[(state + update) % len(mine)]
+        own_seats = self._held.get(learner) or range(arena.seats)
+        seat = own_seats[(state + update) % len(own_seats)]
         kind, others = self._draw_opponents(rng, learner, arena)
         seats = [*others[:seat], self.live(learner), *others[seat:]]
         if self._held:
@@ -416,13 +416,13 @@ class League:
 
     def _past_chances(self, learner: str, pool: Sequence[str], arena: Arena) -> Floats:
         payoff_NN = self._cells[arena.title].payoffs(pool) if self.opponents.payoff_pairs else None
-        mine = [k for k, v in enumerate(pool) if lineage(v) == learner]
+        own_places = [k for k, v in enumerate(pool) if lineage(v) == learner]
         view = self._games[arena.title].view(
             learner,
             pool,
             prior=self._prior(learner, pool, arena),
             payoff_NN=payoff_NN,
-            itself=mine[-1] if mine else None,
+            itself=own_places[-1] if own_places else None,
         )
         return self._choosers[arena.title](view)
 

@@ -1,4 +1,4 @@
-"""Whom learners meet when the recipe leaves it to the kind of game.
+"""Default opponents for each kind of game.
 
 Source of the competitive mixture and of the exploiters: "Grandmaster level in StarCraft II using
 multi-agent reinforcement learning", Nature 575 (2019). ``small`` follows "Dota 2 with Large Scale

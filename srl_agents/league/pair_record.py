@@ -1,4 +1,4 @@
-"""Games and points of everybody against everybody, as samplers read them."""
+"""Games and points of every agent against every other, as samplers read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results between two agents as arrays, and what can be read off them without a model.
+"""Results between two agents as arrays, and statistics of them without a model.
 
 Array axes: ``N`` agents, ``M`` results (one per pair of seats).
 """

@@ -1,4 +1,4 @@
-"""Who meets whom among agents that do not learn here: bots, saved adapters, held-out references.
+"""Opponents among agents that do not learn: bots, saved adapters, held-out references.
 
 Two streams from one numbering. Evaluation matches go round all pairs evenly and feed ratings; the
 others are chosen by a sampler to compare the mains, and feed only the sampler.

@@ -1,4 +1,4 @@
-"""When a candidate replaces the best: a sequential test on mirrored pairs, then one against the anchors.
+"""Promotion of a candidate: a sequential test on mirrored pairs, then one against the anchors.
 
 A pair is one seed played in both seats; its score is the candidate's points per game. A candidate is to be
 stronger than the best of its lineage by ``elo1``; one that is stronger by ``elo0`` only is to stay out. Then

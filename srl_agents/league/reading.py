@@ -1,4 +1,4 @@
-"""What can be read from a league store: matches, agents, and results in the shapes that ratings take."""
+"""Reader of a league store: matches, agents, and results in the shapes that ratings take."""
 
 from __future__ import annotations
 
@@ -202,8 +202,8 @@ class StoreReader:
         )
         found: dict[str, set[str]] = defaultdict(set)
         with readable(self.path):
-            for mine, other in rows:
-                found[mine].add(other)
+            for agent, other in rows:
+                found[agent].add(other)
         return dict(found)
 
     def team_results(
@@ -224,10 +224,10 @@ class StoreReader:
             for seat, team in enumerate(spec.teams):
                 sides[team].append(seat)
             for one, other in itertools.combinations(sorted(sides), 2):
-                mine, theirs = sides[one], sides[other]
-                difference = result.outcomes[mine[0]] - result.outcomes[theirs[0]]
+                first, second = sides[one], sides[other]
+                difference = result.outcomes[first[0]] - result.outcomes[second[0]]
                 points = 0.5 if abs(difference) < 1e-9 else float(difference > 0)
-                names = [tuple(spec.seats[k] for k in side) for side in (mine, theirs)]
+                names = [tuple(spec.seats[k] for k in side) for side in (first, second)]
                 rows.append((names[0], names[1], points, spec.cluster or f"seed {spec.seed}"))
         return rows
 

@@ -1,4 +1,4 @@
-"""How far an agent's own results lie in the tail that a candidate skill predicts for them.
+"""Tail probability of an agent's own results under a candidate skill.
 
 The results of one agent are an exponential family along its move: the log-odds of a match-up change by
 ``move_R`` per unit and the log of the tie parameter by ``nu_move_N``. One sum is sufficient, the

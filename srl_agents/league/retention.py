@@ -1,4 +1,4 @@
-"""Which frozen versions stay opponents: the recent, ever fewer of the old, and those that still matter."""
+"""Choice of frozen versions that stay opponents: recent ones, ever fewer old ones, and strong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a collection training asks next: each once in a pass over all, in another order every pass.
+"""Order of a collection's rows in training: each once per pass, in another order every pass.
 
 Rows are a sequence of passes, one behind the other, and match ``n`` asks the next ``each`` of it. So what a
 match asks is a function of seed and number, and a run that goes on needs no more than its count of matches.

@@ -1,4 +1,4 @@
-"""Between records and rows of the store: what is refused, and how a match is written and read."""
+"""Conversion of match records to rows of the store and back, and checks of conflicting reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can still be read of a damaged store, page by page.
+"""Recovery of readable rows from a damaged store, page by page.
 
 A match is kept only if the spec that is read still has the id that it was stored under, a digest of it.
 """

@@ -1,4 +1,4 @@
-"""Whom a learner meets: opponent samplers as pure functions from a view to probabilities.
+"""Opponent samplers: pure functions from a view of the field to probabilities.
 
 A sampler never draws; the manager does, with the generator of the match. No sampler but `fixed` gives
 an opponent probability 0, so that one early result cannot remove an opponent for good.

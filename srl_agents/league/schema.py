@@ -1,4 +1,4 @@
-"""The tables of a league store, their migrations, and who may open the file.
+"""The tables of a league store, their migrations, and the lock on the file.
 
 `match`, `seat`, `agent` and `env` are history and refuse every change. `lease` lists who is playing
 what at the moment, and `pair_count` sums up what is in the other tables, in the same transaction.

@@ -1,4 +1,4 @@
-"""Who is how strong in a store, and what each learner gained over its start: `srl league status`, as data."""
+"""Ratings of a store, and each learner's gain over its start: `srl league status`, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All matches of a league in one append-only SQLite file, and who is playing what.
+"""All matches of a league in one append-only SQLite file, and the leases of matches being played.
 
 One process writes, any number read while it does. A match is addressed by the content of its
 spec, so a report that arrives twice is recognised, and two reports that disagree are refused.

@@ -1,4 +1,4 @@
-"""Trained on some games, measured on all: what each learner gained over its start, game by game.
+"""Gain of each learner over its start in every game, also in games it was not trained on.
 
 A *return* is (1 + outcome) / 2, in [0, 1]. Learner and start are compared with the same opponents, or
 partners, in the same seats on the same seeds, so the table means the same in games of every mode. In a
@@ -145,11 +145,13 @@ def _returns(results: Sequence[SeatedResult], agent: str) -> dict[_Met, list[flo
         others = set(result.seats) - {agent}
         only = len(result.seats) == 1
         if agent in result.seats and (only or len(others) == 1):
-            mine = [
+            own_returns = [
                 (1 + outcome) / 2
                 for seat, outcome in zip(result.seats, result.outcomes, strict=True)
                 if seat == agent
             ]
             held = tuple(seat for seat, name in enumerate(result.seats) if name == agent)
-            found[result.cluster, "" if only else others.pop(), held].append(float(np.mean(mine)))
+            found[result.cluster, "" if only else others.pop(), held].append(
+                float(np.mean(own_returns))
+            )
     return found

@@ -1,4 +1,4 @@
-"""What a run may be planned for: memory and rates of devices, as vendors and drivers state them.
+"""Devices that a run may be planned for: memory and rates, as vendors and drivers state them.
 
 Rates are rooflines. The share of the peak that a program reaches is an assumption until it was
 measured; the plan marks it as one.

@@ -1,4 +1,4 @@
-"""How long the phases of an update take on a device's roofline, and what share of its peak is used.
+"""Time of each phase of an update on a device's roofline, and the share of its peak that is used.
 
 A step takes as long as its arithmetic or its bytes, whichever is longer; decoding also as long as the
 host needs

@@ -1,4 +1,4 @@
-"""What is resident in which phase of an update, under a budget that is measured and enforced.
+"""Residency of each role in each phase of an update, under a measured and enforced budget.
 
 A role is a group of tensors with a name: the base, adapters, optimizer state, the reward model. A phase names
 the roles that it touches. Entering a phase lets all other roles leave memory: to a file from a CPU, to pinned

@@ -1,4 +1,4 @@
-"""Who holds memory in which phase of an update, and the most that is held at once."""
+"""Memory of each role in each phase of an update, and the largest sum."""
 
 from __future__ import annotations
 

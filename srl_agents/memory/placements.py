@@ -1,4 +1,4 @@
-"""Where a base's versions are sampled, and why: the choice of a recipe that leaves it to the plan.
+"""Choice of the placement in which a base's versions are sampled, with its reason.
 
 `colocated`: engine and trainer take turns in one process, each with weights of its own. `hybrid`: they
 share the memory of the base's weights, in one process or, where they work at the same time, in two.

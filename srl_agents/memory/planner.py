@@ -1,4 +1,4 @@
-"""The plan of a run on a device: peaks, times, whether it fits, and the cheapest change if it does not."""
+"""The plan of a run on a device: peaks, times, whether it fits, or the cheapest change that makes it fit."""
 
 from __future__ import annotations
 

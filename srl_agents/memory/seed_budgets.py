@@ -1,4 +1,4 @@
-"""The classical budgets of RLHF beside the planner's own, with what the difference comes from.
+"""The classical budgets of RLHF beside the planner's own, with the causes of the difference.
 
 The budgets: four models of 70 billion weights at 140 GB each; PPO on 7 billion at 92 GB, and at 30 GB with
 LoRA, a shared reference, a smaller reward model, no critic and an 8-bit optimizer; 4 to 8 learners on

@@ -1,4 +1,4 @@
-"""Which process, and so which device, computes the gradients of which learner."""
+"""Assignment of learners' gradients to processes and devices."""
 
 from __future__ import annotations
 

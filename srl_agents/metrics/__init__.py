@@ -1,4 +1,4 @@
-"""Metrics of a run: what each name means, and where they go."""
+"""Metrics of a run: meanings of their names, and the sinks that they are written to."""
 
 from srl_agents.metrics.console import ConsoleView
 from srl_agents.metrics.names import MEANINGS, Record

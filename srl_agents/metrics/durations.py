@@ -1,4 +1,4 @@
-"""How long things took, counted in narrow ranges: quantiles of any number of them in little memory."""
+"""Durations counted in narrow ranges: quantiles of any number of them in little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as Prometheus reads them: its text format, and a small server of one page.
+"""Metrics in Prometheus' text format, and a small server of one page.
 
 Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/ (text, version 0.0.4).
 """

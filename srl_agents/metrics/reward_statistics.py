@@ -1,4 +1,4 @@
-"""Statistics of what a policy earned, over all its seats and seat by seat."""
+"""Statistics of a policy's rewards, over all its seats and seat by seat."""
 
 from __future__ import annotations
 

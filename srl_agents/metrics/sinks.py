@@ -1,4 +1,4 @@
-"""Where records go: a JSON lines file that survives crashes, and TensorBoard."""
+"""Sinks of metrics: a JSON lines file that survives crashes, and TensorBoard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dashboards of others that records can go to as well: Trackio and Weights & Biases."""
+"""External dashboards as sinks of metrics: Trackio and Weights & Biases."""
 
 from __future__ import annotations
 

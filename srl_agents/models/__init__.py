@@ -1,4 +1,4 @@
-"""Base models and what lives on them: names, LoRA adapters, whole weights."""
+"""Base models and their policies: names, LoRA adapters, whole weights."""
 
 import logging
 import os

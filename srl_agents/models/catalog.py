@@ -1,4 +1,4 @@
-"""Model names: what `tiny`, `tiny-shallow`, `smollm2-135m`, a hub id or a folder stand for on disk."""
+"""Model names: `tiny`, `tiny-shallow`, `smollm2-135m`, hub ids and folders, and their files on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts to tokens and back: a tokenizer, its chat template, and what stands before every observation."""
+"""Texts to tokens and back: a tokenizer, its chat template, and the prompt before every observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names weights for ever: SHA-256 over names, types, shapes and bytes of their tensors."""
+"""Digests of weights: SHA-256 over names, types, shapes and bytes of their tensors."""
 
 from __future__ import annotations
 

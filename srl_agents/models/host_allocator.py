@@ -1,4 +1,4 @@
-"""How the C library keeps memory that torch gave back on a CPU."""
+"""Settings of the C library's allocator for memory that torch frees on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders with models, and how they come from the hub."""
+"""Download of model folders from the hub."""
 
 from __future__ import annotations
 

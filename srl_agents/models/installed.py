@@ -1,4 +1,4 @@
-"""Packages that some settings of a model need and that are not always there; looked for without torch."""
+"""Check, without torch, that optional packages of a model's settings are installed."""
 
 from __future__ import annotations
 

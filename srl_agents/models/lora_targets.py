@@ -1,4 +1,4 @@
-"""Which layers of a model get low-rank factors.
+"""Choice of a model's layers that get low-rank factors.
 
 Only linear layers that read every token: PEFT's way to adapt the stacked weights of experts and
 routers, which are parameters and no layers in transformers 5, cannot sample several adapters at once.

@@ -1,4 +1,4 @@
-"""From a folder to a model: its type, its attention, and whether its weights are kept in 4 bits."""
+"""Loading of a model from a folder: its type, its attention, and 4-bit weights."""
 
 from __future__ import annotations
 

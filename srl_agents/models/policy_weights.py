@@ -1,4 +1,4 @@
-"""What policies are made of, on one model: the interface of both kinds of weights.
+"""The interface of both kinds of policies' weights on one model: adapters and whole copies.
 
 An adapter can be trained and lives in the modules; a frozen version only plays and is plain tensors.
 `lora_weights` adds factors to a frozen model, `full_weights` puts other tensors in the place of its

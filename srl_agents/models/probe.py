@@ -1,4 +1,4 @@
-"""A fixed text, and how likely each of its tokens is under a model: two processes compare what they hold.
+"""Log-probabilities of a fixed text under a model, by which two processes compare their weights.
 
 Log-probabilities of some dozen tokens are a short fingerprint of weights, tokenizer and template. Equal
 models agree to the rounding of their number types; a base with noise on its weights, another base, or another

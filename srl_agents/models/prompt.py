@@ -1,4 +1,4 @@
-"""What stands before every observation, and how a reply is thought out, in plain data."""
+"""The prompt before every observation, and the settings of thoughts, as plain data."""
 
 from __future__ import annotations
 

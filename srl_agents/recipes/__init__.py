@@ -1,1 +1,1 @@
-"""Runnable configurations: settings, YAML files that map onto them, and nothing else."""
+"""Recipes: settings, and YAML files that map onto them."""

@@ -1,4 +1,4 @@
-"""What cannot learn or play adapters that act from the reply on is refused by name."""
+"""Refuses, by name, settings that cannot learn or play adapters which act from the reply on."""
 
 from __future__ import annotations
 

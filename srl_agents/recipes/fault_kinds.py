@@ -1,4 +1,4 @@
-"""What can go wrong in a run, by name: what it is, its likely cause, what helps, and what may be done.
+"""The faults of a run, by name: description, likely cause, remedy and allowed policies.
 
 A detector raises or reports a name of `FAULTS`; a recipe's ``survival.policies`` sets what is done then.
 `docs/reference/faults.md` is written from this table and from the faults that the tests inject.

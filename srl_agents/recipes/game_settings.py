@@ -1,4 +1,4 @@
-"""The games of a recipe: what ``environments`` may say, and what follows from it and from the game."""
+"""The games of a recipe: the section ``environments``, and settings derived from it and from the game."""
 
 from __future__ import annotations
 

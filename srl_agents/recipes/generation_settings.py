@@ -1,4 +1,4 @@
-"""How matches are generated beside training: frozen data, checked when made."""
+"""Settings of generation beside training: frozen data, checked when made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory a run may take, and in which precision it counts: frozen data, checked when made."""
+"""Settings of a run's memory and precision: frozen data, checked when made."""
 
 from __future__ import annotations
 

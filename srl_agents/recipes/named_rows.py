@@ -1,4 +1,4 @@
-"""Rows that a recipe calls by the name of their collection: a folder gives the files."""
+"""Rows of a collection that a recipe names; a folder gives the files."""
 
 from __future__ import annotations
 

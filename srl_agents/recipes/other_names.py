@@ -1,4 +1,4 @@
-"""What settings of a recipe are called elsewhere; an unknown key is answered with ours."""
+"""Names of settings in other libraries; the error for an unknown key proposes ours."""
 
 from __future__ import annotations
 

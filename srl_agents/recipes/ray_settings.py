@@ -1,4 +1,4 @@
-"""How a run is spread over a Ray cluster: frozen data, checked when made, without Ray."""
+"""Settings of a run on a Ray cluster: frozen data, checked when made, without Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sections of a recipe may not be together; each is refused by name, before anything is loaded."""
+"""Checks across sections of a recipe; each refuses a combination by name, before anything is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a recipe collects experience."""
+"""Settings of rollouts: how a recipe collects experience."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How learners share what they wrote: frozen data, checked when made."""
+"""Settings of sharing between learners: frozen data, checked when made."""
 
 from __future__ import annotations
 

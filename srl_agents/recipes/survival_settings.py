@@ -1,4 +1,4 @@
-"""What a run does when something goes wrong, and from when on something counts as wrong."""
+"""Settings of faults: the thresholds that define them, and what a run does then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What learners imitate before they play for themselves: frozen data, checked when made."""
+"""Settings of imitation before the first match of one's own: frozen data, checked when made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe's rewards where games have their own."""
+"""A recipe's rewards in runs whose games have their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A learned reward beside the rules': judged by what earlier updates taught, unknown to ratings."""
+"""A learned reward beside the rules': trained on earlier updates, not read by ratings."""
 
 from __future__ import annotations
 

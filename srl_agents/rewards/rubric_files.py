@@ -1,4 +1,4 @@
-"""Rubrics in YAML files: those that come with SRL, and the user's own."""
+"""Rubrics in YAML files: shipped ones and the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `rewards` section of a recipe: what counts how much in what credit sees."""
+"""The `rewards` section of a recipe: the weights of components and terms in the reward that credit reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of reward is: settings that build a judge of replies.
+"""Interface of reward terms: settings that build a judge of replies.
 
 A kind is one frozen dataclass in one file. A recipe names it by a name in `REWARDS`, by the name of an
 entry point in the group ``srl_agents.rewards``, or as ``package.module:Class``.

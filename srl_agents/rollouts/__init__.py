@@ -1,4 +1,4 @@
-"""Policies x environments -> episodes with exact tokens."""
+"""Matches of policies in environments: episodes with exact tokens."""
 
 from srl_agents.rollouts.match_queue import Finished, Progress
 from srl_agents.rollouts.rollouts import Order, Rollouts

@@ -1,4 +1,4 @@
-"""Replies of engines to what matches wait for, with a deadline on every wait."""
+"""Requests of matches to engines, with a deadline on every wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffer between generation and learning: orders of matches, and what was played of them, in a folder.
+"""The buffer between generation and learning: orders of matches, and the matches played, in a folder.
 
 An order is the matches of one update. One process writes orders and learns, another plays them and adds
 each match that ends. Either may be killed at any moment: an order is there whole or not at all, a match's

@@ -1,4 +1,4 @@
-"""What a recorded match would have paid had some seats left every choice to the game."""
+"""Payoffs of a recorded match if some seats had left every choice to the game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who plays which part of an order, and until when: a part whose worker is gone is played by another.
+"""Leases of parts of an order: a part whose worker is lost is played by another worker.
 
 A part is a fixed set of matches that are played together, so what it comes to does not depend on who
 plays it. This module has no processes, clocks or networks: its callers report what happened.

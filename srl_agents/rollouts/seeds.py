@@ -1,4 +1,4 @@
-"""What the random numbers of bots and replies belong to: the match, the seat and the turn."""
+"""Seeds of bots and replies, derived from the match, the seat and the turn."""
 
 from __future__ import annotations
 

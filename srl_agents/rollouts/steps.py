@@ -1,4 +1,4 @@
-"""Threads in which matches step, so that what blocks in one overlaps with the others and with engines."""
+"""Threads in which matches step, so that a blocking step overlaps with other matches and with engines."""
 
 from __future__ import annotations
 

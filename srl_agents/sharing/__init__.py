@@ -1,1 +1,1 @@
-"""What policies can learn from what others wrote: transcripts as examples, as rows, as pairs."""
+"""Transcripts of other policies as examples, as rows, and as pairs."""

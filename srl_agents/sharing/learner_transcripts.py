@@ -1,4 +1,4 @@
-"""What an episode leaves for others to imitate: one learner's replies, and what they were paid."""
+"""One learner's replies of an episode, and their rewards, for others to imitate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a kit runs its checks: by name, with advice for the author of a part that breaks one."""
+"""Runs the checks of a kit by name, with advice for the author of a part that fails one."""
 
 from __future__ import annotations
 

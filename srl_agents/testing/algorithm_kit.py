@@ -1,4 +1,4 @@
-"""What every algorithm must keep, on a small model with random weights that is made on the spot.
+"""Conformance kit for algorithms, on a small model with random weights that is made on the spot.
 
 from srl_agents.testing import check_algorithm
 

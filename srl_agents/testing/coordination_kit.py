@@ -1,4 +1,4 @@
-"""What every coordination kind must keep, on small adapters and on whole weights, without a model.
+"""Conformance kit for coordination kinds, on small adapters and whole weights, without a model.
 
 from srl_agents.testing import check_coordination
 
@@ -171,9 +171,11 @@ def _check_names(settings: CoordinationSettings, parameters: str) -> None:
     other = dict(zip(NAMES, ("xenia", "yann", "zoe"), strict=True))
     one, two = settings.make_coordinator(), settings.make_coordinator()
     for update in range(_UPDATES):
-        mine = _plain(decisions(one, update, members_of(update, parameters)))
+        first_decisions = _plain(decisions(one, update, members_of(update, parameters)))
         theirs = members_of(update, parameters, names=tuple(other.values()))
-        wanted = [(_renamed(c, other), run, _renamed(own, other), r) for c, run, own, r in mine]
+        wanted = [
+            (_renamed(c, other), run, _renamed(own, other), r) for c, run, own, r in first_decisions
+        ]
         require(
             _plain(decisions(two, update, theirs)) == wanted,
             f"update {update}: learners of other names are treated otherwise",
@@ -183,9 +185,9 @@ def _check_names(settings: CoordinationSettings, parameters: str) -> None:
 def _check_order(settings: CoordinationSettings, parameters: str) -> None:
     one, two = settings.make_coordinator(), settings.make_coordinator()
     for update in range(_UPDATES):
-        mine = decisions(one, update, members_of(update, parameters))
+        first_decisions = decisions(one, update, members_of(update, parameters))
         turned = decisions(two, update, members_of(update, parameters)[::-1])
-        for first, second in zip(mine, turned, strict=True):
+        for first, second in zip(first_decisions, turned, strict=True):
             close = set(first.changes) == set(second.changes) and all(
                 torch.allclose(tensor, second.changes[name][key], rtol=1e-3, atol=1e-4)
                 for name, tensors in first.changes.items()

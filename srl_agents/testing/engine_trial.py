@@ -1,4 +1,4 @@
-"""An engine under test, and how the checks talk to it: every wait has an end."""
+"""An engine under test, with a deadline on every wait of the checks."""
 
 from __future__ import annotations
 

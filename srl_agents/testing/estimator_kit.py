@@ -1,4 +1,4 @@
-"""What every credit estimator must keep, on returns that are drawn on the spot.
+"""Conformance kit for credit estimators, on returns that are drawn on the spot.
 
 from srl_agents.testing import check_estimator
 

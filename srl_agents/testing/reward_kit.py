@@ -1,4 +1,4 @@
-"""What every kind of reward keeps, checked on recorded episodes made up for the purpose.
+"""Conformance kit for kinds of reward, on recorded episodes made up for the purpose.
 
 >>> check_reward(Mentions(kind="mentions", word="please"))  # doctest: +SKIP
 """

@@ -1,4 +1,4 @@
-"""What an algorithm is, and which there are. Light: a recipe names one before torch is loaded.
+"""Interface and registry of algorithms. Light: a recipe names one before torch is loaded.
 
 An algorithm is one settings class, a kind of `ALGORITHMS`: its fields are the keys of a recipe's
 ``training`` section, and it checks the rest of the recipe and makes learner and experience.

@@ -1,4 +1,4 @@
-"""How far back the layers of a model look, and whether it reads shared prefixes as it reads rows.
+"""Attention windows of a model's layers, and a check that it reads shared prefixes as separate rows.
 
 A layout of shared prefixes brings its own attention mask, so it must cut what a sliding window hides.
 Layers that pass a state from token to token cannot be masked: a model with such layers is refused.

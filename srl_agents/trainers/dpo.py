@@ -1,4 +1,4 @@
-"""DPO on TRL's losses: one adapter learns from pairs of replies that were played for.
+"""DPO on TRL's losses: one adapter learns from pairs of replies that were played.
 
 Pairs come from `srl_agents.credit.preferences`; TRL pads them and computes the loss against
 log-probabilities of a reference that we compute. Source: arXiv:2305.18290.

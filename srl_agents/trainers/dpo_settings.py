@@ -1,4 +1,4 @@
-"""How one learner is updated by DPO: frozen data, checked when made, without importing TRL."""
+"""Settings of DPO: frozen data, checked when made, without importing TRL."""
 
 from __future__ import annotations
 

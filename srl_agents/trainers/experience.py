@@ -1,4 +1,4 @@
-"""Episodes to what an algorithm learns from, and the rows with advantages that several algorithms share."""
+"""Episodes to an algorithm's training data, and the rows with advantages that several algorithms share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one learner is updated by GRPO: frozen data, checked when made, without importing TRL."""
+"""Settings of GRPO: frozen data, checked when made, without importing TRL."""
 
 from __future__ import annotations
 

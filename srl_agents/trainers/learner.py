@@ -1,4 +1,4 @@
-"""What every learner of one adapter does alike, whatever its loss: optimizer, steps, state.
+"""Optimizer, steps and state of a learner, the same for every loss.
 
 An algorithm is one file with a subclass that builds TRL's trainer and puts gradients on the adapter.
 """

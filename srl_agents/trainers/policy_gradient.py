@@ -1,4 +1,4 @@
-"""Policy-gradient updates on TRL's GRPO and RLOO trainers: where rows enter it, and what comes out.
+"""Policy-gradient updates on TRL's GRPO and RLOO trainers: the input of rows, and their results.
 
 TRL computes the loss and builds the optimizer; rows, advantages, reference and resume are
 ours. Rows enter TRL at the one method that we override.

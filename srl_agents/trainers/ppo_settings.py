@@ -1,4 +1,4 @@
-"""How one learner is updated by PPO: frozen data, checked when made, without importing TRL."""
+"""Settings of PPO: frozen data, checked when made, without importing TRL."""
 
 from __future__ import annotations
 

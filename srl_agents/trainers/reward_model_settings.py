@@ -1,4 +1,4 @@
-"""A learned judge of replies beside the rules: frozen data, checked when made, without TRL."""
+"""Settings of a learned judge of replies beside the rules: frozen data, checked when made, without TRL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one learner imitates: frozen data, checked when made, without importing TRL."""
+"""Settings of imitation: frozen data, checked when made, without importing TRL."""
 
 from __future__ import annotations
 

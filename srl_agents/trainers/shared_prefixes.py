@@ -1,4 +1,4 @@
-"""Rows that begin alike become one sequence, in which their common beginning is read once.
+"""Rows with equal beginnings as one sequence, in which the common beginning is read once.
 
 Sorted rows are leaves of a prefix tree of their prompts, and a sequence is that tree written down row
 by row: of each row only what the one before does not begin with. A token sees its own row's tokens

@@ -1,4 +1,4 @@
-"""Which head a model scores tokens with while it learns: ours over tiles of the vocabulary, or TRL's.
+"""Choice of the head that scores tokens in training: ours over tiles of the vocabulary, or TRL's.
 
 Ours reads each tile once and only the tokens that have labels. It serves a frozen head, as beside LoRA;
 where the head itself learns, TRL's stays.

@@ -1,4 +1,4 @@
-"""How any learner takes its steps: frozen data that every algorithm's settings extend."""
+"""Settings of any learner's steps: frozen data that every algorithm's settings extend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that wait for a person, and who waits for their answers."""
+"""Questions that wait for a person, and the requests that wait for the answers."""
 
 from __future__ import annotations
 

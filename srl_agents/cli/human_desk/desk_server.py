@@ -1,4 +1,4 @@
-"""The desk's page, and the chat API behind which its person sits."""
+"""HTTP server of the desk: its page, and the chat API that forwards requests to the person."""
 
 from __future__ import annotations
 

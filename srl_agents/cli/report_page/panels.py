@@ -1,4 +1,4 @@
-"""Which metrics stand together on the page, and under which heading."""
+"""Grouping of metrics on the report page, with headings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages of the suite share: colours, elements, the theme's switch, charts, and how data goes in."""
+"""Shared parts of the suite's web pages: colours, elements, the theme's switch, charts and embedded data."""
 
 from srl_agents.cli.web_page.page_files import SharedFiles, embedded_json, shared_files
 
