@@ -1,4 +1,4 @@
-"""The checks themselves: sound games pass, and each fault is found by the check that is for it."""
+"""The checks themselves: sound games pass, and the right check finds each fault."""
 
 import inspect
 from collections.abc import Iterator

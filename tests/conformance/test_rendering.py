@@ -1,4 +1,4 @@
-"""A person can look at every environment."""
+"""Every environment renders for a person."""
 
 import pytest
 

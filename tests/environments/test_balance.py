@@ -1,4 +1,4 @@
-"""The balance report: its sums, its verdict, and that what is published is in step."""
+"""The balance report: its sums, its verdict, and that the published page is up to date."""
 
 import json
 import math

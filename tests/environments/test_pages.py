@@ -1,4 +1,4 @@
-"""`python -m benchmarks.environments.pages` writes what a stale page lacks."""
+"""`python -m benchmarks.environments.pages` updates stale pages."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.environments.prompts` writes what a stale page of prompts lacks."""
+"""`python -m benchmarks.environments.prompts` updates a stale page of prompts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every module has keys of its own: none is made in the account that runs the tests."""
+"""Keys for each module of tests, none in the account that runs them."""
 
 from __future__ import annotations
 

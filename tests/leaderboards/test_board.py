@@ -1,4 +1,4 @@
-"""A board takes in what holds, keeps it, and gives it out as one store."""
+"""A board accepts valid bundles, keeps them, and returns them as one store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows by hand, and that a claim is compared with what is true."""
+"""Rows computed by hand, and the comparison of a claim with the recomputed rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playing again and comparing: equal where it is, and the first difference by name where it is not."""
+"""Playing again and comparing: equal results pass, and the first difference is named."""
 
 from __future__ import annotations
 

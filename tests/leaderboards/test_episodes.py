@@ -1,4 +1,4 @@
-"""Which episodes a site shows, and that what it shows is the game's own word."""
+"""Episodes of a site: their selection, and that their texts are the game's."""
 
 from __future__ import annotations
 

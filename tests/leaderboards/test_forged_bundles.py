@@ -1,4 +1,4 @@
-"""Bundles forged from the schema: none is accepted, each is refused by the name of what is wrong."""
+"""Bundles forged from the schema: none is accepted, and each refusal names the fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What entrants may be called, and what a board makes of them."""
+"""Rules for entrants' names, and names on a board."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The board that SRL ships: whole, small, and still true under the present code."""
+"""The board that SRL ships: complete, small, and valid under the present code."""
 
 from __future__ import annotations
 

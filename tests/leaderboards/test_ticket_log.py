@@ -1,4 +1,4 @@
-"""The log of tickets against people who write to it, race for names, or register with many keys."""
+"""The ticket log against entrants who edit it, race for names, or register with many keys."""
 
 from __future__ import annotations
 

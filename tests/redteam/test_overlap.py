@@ -1,4 +1,4 @@
-"""What the probe for instances in both splits takes for an instance."""
+"""What counts as an instance for the probe for instances in both splits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the checks of `srl_envs.testing` do not reach: other processes, numbers, wrappers, refusals."""
+"""Cases outside the checks of `srl_envs.testing`: other processes, numbers, wrappers, refusals."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Questions of public collections: what is asked, and that every reference is right under its own rule."""
+"""Questions of public collections: their prompts, and that every reference passes its own rule."""
 
 from __future__ import annotations
 

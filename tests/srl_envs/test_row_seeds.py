@@ -1,4 +1,4 @@
-"""A seed may name the rows that an episode asks; any other seed draws as it always did."""
+"""A seed may choose an episode's rows; any other seed draws at random."""
 
 from __future__ import annotations
 

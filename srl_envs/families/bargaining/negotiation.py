@@ -39,11 +39,11 @@ MAX_COUNT = 4
 TOTAL = 10
 """Points that all items together are worth to each seat."""
 RESERVES = (1, 2, 3)
-"""Points."""
+"""Possible reserves, in points."""
 SHRINKS_FROM = 5
-"""First turn in which a deal pays less."""
+"""First turn in which a deal pays less than its points."""
 SHRINKS_BY = 5
-"""Per cent and turn."""
+"""Per cent by which each later turn lowers a deal's payoff."""
 MAX_MESSAGE_CHARS = 200
 ACCEPT, WALK = "accept", "walk"
 EXAMPLE = "offer 0 0 1"
@@ -56,11 +56,11 @@ _ACCEPT = re.compile(r"(?:i )?accept(?: (?:the|your|this) offer)?")
 _WALK = re.compile(r"(?:i )?walk(?: away)?")
 
 Bundle = tuple[int, int, int]
-"""How many of each item."""
+"""Number of items of each kind."""
 
 
 class Act(NamedTuple):
-    """What a seat does in one turn."""
+    """Move of a seat in one turn."""
 
     kind: str
     """``offer``, ``accept`` or ``walk``."""
@@ -255,7 +255,7 @@ class Negotiation(Game[Talks, Act]):
         return Act("offer", _read_bundle(offer.groups(), state.counts), spoken.message)
 
     def apply(self, state: Talks, actions: Mapping[int, Act]) -> Talks:
-        """The mover's act is added."""
+        """Add the act of the seat on move."""
         ((mover, act),) = actions.items()
         first, second = state.logs
         return state._replace(

@@ -47,7 +47,7 @@ _MARGIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a bot sees."""
+    """Facts that a bot reads from an observation."""
 
     counts: Bundle
     values: Bundle

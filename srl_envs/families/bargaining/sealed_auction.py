@@ -60,7 +60,7 @@ class Sale(NamedTuple):
     lots: tuple[tuple[int, ...], ...]
     """Per item, the seats in the order that settles equal bids."""
     money: tuple[int, ...]
-    """Left in each purse."""
+    """Coins left in each purse."""
     gains: tuple[int, ...] = (0,) * SEATS
     bids: tuple[tuple[int, ...], ...] = ()
     """Per item sold or passed, of all seats."""
@@ -138,7 +138,7 @@ class SealedAuction(Game[Sale, int]):
         truths = tuple(rng.several(items, 0, LARGEST_VALUE + 1)) if shared else ()
 
         def draw() -> tuple[int, ...]:
-            """What one seat reads of the items."""
+            """Draw what one seat reads about the items."""
             if not shared:
                 return tuple(rng.several(items, 0, LARGEST_VALUE + 1))
             errors = rng.several(items, -LARGEST_ERROR, LARGEST_ERROR + 1)

@@ -38,7 +38,7 @@ _GAPS = (0.0, 1.0, 2.0, 3.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a bot sees."""
+    """Facts that a bot reads from an observation."""
 
     seat: int
     first_price: bool

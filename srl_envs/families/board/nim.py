@@ -50,7 +50,7 @@ _TAKEN = {
     for index in range(MOST_HEAPS)
     for taken in range(1, LARGEST + 1)
 }
-"""What a move did."""
+"""Line of the log for a move."""
 _WHOSE_MOVE = (
     [("You", f"Wait for {seat_name(1 - seat)}.\n") for seat in (0, 1)],
     [(seat_name(1 - seat), "Your move.\n") for seat in (0, 1)],
@@ -226,7 +226,7 @@ class Nim(Game[Heaps, tuple[int, int]]):
         return Heaps(tuple(heaps), mover, tuple((index, taken) for index, taken in moves))
 
     def render(self, state: Heaps) -> str:
-        """The heaps."""
+        """The heaps as text."""
         return "".join(map(getitem, _LINES, state.heaps)).rstrip("\n")
 
 

@@ -72,7 +72,7 @@ class Show(NamedTuple):
     """Highest rank played, per colour."""
     discards: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
-    """What was done, all of it public."""
+    """Moves so far, all of them public."""
     left: int = -1
     """Turns left once the deck is empty; -1 before."""
 
@@ -436,7 +436,7 @@ def _plain(body: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _table(piles: tuple[int, ...], discards: tuple[str, ...]) -> str:
-    """What lies open to all."""
+    """The part of the observation that all seats see."""
     played = ", ".join(
         f"{word} {rank}" for word, rank in zip(COLOURS.values(), piles, strict=False)
     )

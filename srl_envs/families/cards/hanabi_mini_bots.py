@@ -30,7 +30,7 @@ class Hand:
 
     cards: tuple[str, ...]
     known: tuple[str, ...]
-    """What the player can infer of each."""
+    """What the player can infer about each of its cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Table:
     piles: dict[str, int]
     gone: Counter[str]
     others: dict[str, Hand]
-    """By name, the next one to move first."""
+    """Other players by name, the next one to move first."""
     own: tuple[str, ...]
     log: tuple[str, ...]
 

@@ -28,7 +28,7 @@ class Cup:
     dice: dict[str, int]
     """Dice left, by name."""
     bids: tuple[tuple[str, Bid], ...]
-    """Bids of this round: who, what."""
+    """Bids of this round: name of the seat, and bid."""
     wild: bool
 
     @property

@@ -65,7 +65,7 @@ class CodeDuelState:
     """Inputs of the tests; no observation before the end depends on them."""
     attack_rounds: int
     programs: tuple[str, ...] = ()
-    """One per seat once all were sent."""
+    """Programs, one per seat, once all were sent."""
     passed: tuple[int, ...] = ()
     """Hidden inputs with the right answer, per seat."""
     attacks: tuple[tuple[str, ...], ...] = ()
@@ -294,5 +294,5 @@ def _result(state: CodeDuelState, seat: int) -> str:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, all the way down."""
+    """A value with all its lists as tuples, at every depth."""
     return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value

@@ -1,4 +1,4 @@
-"""Scripted players of code duel: they know the generated tasks, and guess at those of a collection."""
+"""Scripted players of code duel: they solve generated tasks, and guess at those of a collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks drawn from the problem families: a seed is a variant, its examples and its hidden inputs."""
+"""Tasks drawn from the problem families: a seed determines a variant, its examples and its hidden inputs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class GeneratedTask(Task):
         ]
 
     def shown_test(self, test: str) -> str:
-        """The call and its answer."""
+        """A shown test: the call and its answer."""
         return f"solve({test}) must give {json.dumps(self.answer(test))}"
 
 
@@ -138,7 +138,7 @@ class GeneratedTasks(TaskSource):
         return Instance(family.name, canonical(parameters), examples, hidden)
 
     def task(self, family: str, parameters: str) -> GeneratedTask:
-        """The variant, ready to answer."""
+        """Task of the variant, with its reference ready to call."""
         return GeneratedTask(family, parameters)
 
 

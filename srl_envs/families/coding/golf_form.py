@@ -1,4 +1,4 @@
-"""The one form of a golf program: what is free is replaced before the program runs.
+"""The one form of a golf program: parts that cost nothing are replaced before the program runs.
 
 Layout and comments are dropped, and every name that a program chooses becomes ``v0``, ``v1``, ...
 in the order of the syntax tree. Programs that differ only in what is free are one program, so

@@ -28,7 +28,7 @@ _SERVERS = max(2, math.ceil(PROCESSORS / 3))
 
 
 class Verdict(NamedTuple):
-    """What became of one test."""
+    """Outcome of one test."""
 
     passed: bool
     outcome: Outcome | None

@@ -1,4 +1,4 @@
-"""What scripted players know: every generated task by its statement, with programs for it.
+"""Tasks for scripted players: every generated task by its statement, with programs for it.
 
 They read the observation's text and nothing else. Tasks of a collection are unknown to them.
 """
@@ -26,11 +26,11 @@ class KnownTask(NamedTuple):
     parameters: Parameters
 
     def program(self) -> str:
-        """The right one."""
+        """A right program."""
         return self.family.source(self.parameters)
 
     def other_program(self) -> str:
-        """The right one, written differently."""
+        """A right program, written differently."""
         return self.family.other_source(self.parameters)
 
     def with_bugs(self, rng: np.random.Generator, count: int) -> str:

@@ -11,7 +11,7 @@ from srl_envs.families.coding.task import TaskSource
 from srl_envs.families.coding.tasks import RecordedTasks, check_source
 
 DIFFICULTY, HIDDEN_INPUTS = 2, 20
-"""Of generated tasks, by default."""
+"""Default difficulty and number of hidden inputs of generated tasks."""
 
 
 def check_whole(game: str, name: str, value: object, low: int, high: int) -> None:

@@ -78,7 +78,7 @@ class PairState:
     examples: tuple[str, ...]
     """Tests that the navigator sees."""
     hidden: tuple[str, ...]
-    """Tests that pay."""
+    """Hidden tests, which decide the payoff."""
     messages: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     """Of the driver, one per message, or one less."""
@@ -87,7 +87,7 @@ class PairState:
     failures: tuple[str, ...] = ()
     """One line per program on a test that it failed; "" where it failed none."""
     ended: bool = False
-    """Whether the navigator ended it."""
+    """Whether the navigator ended the episode."""
 
 
 def team_outcome(passed: int, tests: int, exchanges: int) -> float:

@@ -1,4 +1,4 @@
-"""Scripted pairs: navigators pass the statement on, drivers know the generated tasks by theirs.
+"""Scripted pairs: navigators pass the statement on, drivers recognise the generated tasks by it.
 
 They read the observation's text and nothing else.
 """
@@ -35,12 +35,12 @@ _LEAST = 30
 
 
 class Briefing(NamedTuple):
-    """What a navigator reads."""
+    """Facts that a navigator reads from an observation."""
 
     statement: str
     """On one line, as a message can hold it."""
     limit: int
-    """Characters of a message."""
+    """Most characters of a message."""
     passed: tuple[tuple[int, int], ...]
     """(tests passed, tests) of every program so far."""
     failed: str

@@ -50,7 +50,7 @@ _TRIES = 12
 
 
 class Attempt(NamedTuple):
-    """What is kept of a program."""
+    """Verdict and size of a program."""
 
     size: int
     right: bool
@@ -61,7 +61,7 @@ class GolfState(NamedTuple):
     """Immutable state."""
 
     tasks: tuple[Instance, ...]
-    """One per round."""
+    """Tasks, one per round."""
     attempts: tuple[tuple[Attempt, Attempt], ...] = ()
     """Per round that was played, of both seats."""
 

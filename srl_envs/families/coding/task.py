@@ -16,7 +16,7 @@ from srl_envs.families.coding.judging import Judge, Verdict, Work
 from srl_envs.messages import clean_message
 
 GUESSES = ("0", "1", "[]", '""', "data", "len(str(data))")
-"""What a thoughtless program returns."""
+"""Return expressions of thoughtless programs."""
 _TEST_CHARS, _ANSWER_CHARS = 300, 120
 
 
@@ -34,7 +34,7 @@ class Instance(NamedTuple):
 
 
 class Task(ABC):
-    """A task that programs can be tried on."""
+    """A task with tests for programs."""
 
     title: str
     statement: str
@@ -102,13 +102,13 @@ class Task(ABC):
 
 
 class TaskSource(ABC):
-    """Where a game's tasks come from."""
+    """Source of a game's tasks."""
 
     reference_names: tuple[str, ...]
     """Names of `Task.references`."""
 
     rows_to_train: int = 0
-    """As `Game.rows_to_train`."""
+    """Rows in split train, as in `Game.rows_to_train`."""
 
     @abstractmethod
     def draw(self, streams: Streams) -> Instance:

@@ -38,7 +38,7 @@ class Campaign(NamedTuple):
     """Immutable state."""
 
     values: tuple[int, ...]
-    """Of the fields, 1 to `MOST_VALUE`."""
+    """Values of the fields, 1 to `MOST_VALUE`."""
     rounds: tuple[tuple[Spread, Spread], ...] = ()
     won: int = 0
     """Value that seat 0 won minus what it lost, over the rounds."""
@@ -188,7 +188,7 @@ class Blotto(Game[Campaign, Spread]):
         return spread
 
     def apply(self, state: Campaign, actions: Mapping[int, Spread]) -> Campaign:
-        """Both spreads come out together."""
+        """Reveal and score both spreads."""
         return one_round(state, actions[0], actions[1])
 
     def returns(self, state: Campaign) -> tuple[float, ...] | None:

@@ -30,7 +30,7 @@ class View:
     soldiers: int
     values: tuple[int, ...]
     theirs: tuple[Spread, ...]
-    """What the other sent in past rounds."""
+    """Spreads of the other in past rounds."""
 
 
 def read_view(text: str) -> View:

@@ -48,20 +48,20 @@ ROUNDS_OF_WORDS = 2
 
 
 class Request(NamedTuple):
-    """What a seat does in one round."""
+    """Move of a seat in one round."""
 
     amount: int
     message: str = ""
 
 
 class Place(NamedTuple):
-    """The numbers of an episode."""
+    """Parameters of an episode."""
 
     start: int
     """Stock before the first round."""
     capacity: int
     rate: int
-    """Tenths."""
+    """Growth rate in tenths."""
     limit: int
     """Most units of a request."""
 
@@ -72,11 +72,11 @@ class Stock(NamedTuple):
     amount: int
     place: Place
     harvests: tuple[tuple[int, ...], ...] = ()
-    """Per round, what each seat was given."""
+    """Units that each seat got, per round."""
     totals: tuple[int, ...] = (0,) * SEATS
-    """What each seat has in all."""
+    """Units that each seat has in all."""
     words: tuple[tuple[str, ...], ...] = ()
-    """Per round, what each seat said."""
+    """Message of each seat, per round."""
     log: str = ""
     """The past rounds as every seat reads them."""
 
@@ -166,7 +166,7 @@ class Commons(Game[Stock, Request]):
         return text + "\n"
 
     def new(self, streams: Streams) -> Stock:
-        """Draw the place."""
+        """Draw the parameters."""
         rng = streams.draws("instance")
         place = streams.held(lambda: draw_place(rng), lambda drawn: drawn[1:])
         return Stock(place.start, place)
@@ -205,7 +205,7 @@ class Commons(Game[Stock, Request]):
         return Request(amount, spoken.message)
 
     def apply(self, state: Stock, actions: Mapping[int, Request]) -> Stock:
-        """Harvest, then growth."""
+        """Harvest the requests, then grow the stock."""
         requests = tuple(actions[seat].amount for seat in range(SEATS))
         harvest = ration(requests, state.amount)
         place = state.place

@@ -34,11 +34,11 @@ class View:
     seat: int
     capacity: int
     rate: int
-    """Tenths."""
+    """Growth rate in tenths."""
     limit: int
     stock: int
     left: int
-    """Rounds to come, this one included."""
+    """Rounds left, this one included."""
     past: tuple[tuple[int, ...], ...]
     """Per round: the stock before it, then the harvest of every seat."""
     talk: bool

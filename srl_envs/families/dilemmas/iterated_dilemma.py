@@ -55,7 +55,7 @@ class Wording(NamedTuple):
     cells: tuple[tuple[str, str], ...]
     """Per cell of the table, what each seat reads of a round that ended there."""
     largest: int
-    """Number in the table."""
+    """Largest number in the table."""
 
 
 class Meeting(NamedTuple):
@@ -72,11 +72,11 @@ class Meeting(NamedTuple):
     words: tuple[tuple[str, str], ...] = ()
     """Per round, what both seats said; empty for nothing."""
     points: tuple[int, int] = (0, 0)
-    """Of both seats so far."""
+    """Points of both seats so far."""
 
 
 class Choice(NamedTuple):
-    """What a seat does in one round."""
+    """Move of a seat in one round."""
 
     move: int
     message: str
@@ -149,7 +149,7 @@ def wording_of(table: Table) -> Wording:
 
 
 def one_round(state: Meeting, both: tuple[int, int], said: tuple[str, str]) -> Meeting:
-    """The state after both moved and spoke."""
+    """The state after both moves and messages of a round."""
     table, length, wording, (ours, theirs), moves, words, (first, second) = state
     place, number = 2 * both[0] + both[1], len(moves) + 1
     line, others_line = wording.cells[place]

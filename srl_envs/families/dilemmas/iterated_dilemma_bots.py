@@ -40,9 +40,9 @@ class View:
     """Own points by (own move, other's move)."""
     theirs: dict[tuple[int, int], int]
     past: tuple[tuple[int, int], ...]
-    """Per round: own move, other's move."""
+    """Past rounds: own move, other's move."""
     left: int
-    """Rounds to come, this one included."""
+    """Rounds left, this one included."""
     talk: bool
 
     def generous(self) -> int:
@@ -242,7 +242,7 @@ def _habits(view: View) -> list[tuple[float, _Habit]]:
 
 
 def _certain(first: int, answers: dict[_Context, int]) -> _Habit:
-    """A habit that is kept but for slips."""
+    """Probabilities of a fixed habit with rare slips."""
     habit: _Habit = {None: 1 - _SLIP if first else _SLIP}
     for context, move in answers.items():
         habit[context] = 1 - _SLIP if move else _SLIP

@@ -1,4 +1,4 @@
-"""Numbers that a player wrapped in words: what is certain is read, everything else is refused."""
+"""Numbers that a player wrapped in words: a certain number is read, everything else is refused."""
 
 from __future__ import annotations
 

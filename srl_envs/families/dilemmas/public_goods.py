@@ -48,7 +48,7 @@ MOST_CUT = MOST_TOKENS * 6 // (10 * EFFECTS[0])
 
 
 class Gift(NamedTuple):
-    """What a seat does in one round."""
+    """Move of a seat in one round."""
 
     tokens: int
     target: int = -1
@@ -58,10 +58,10 @@ class Gift(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The numbers of an episode."""
+    """Parameters of an episode."""
 
     tokens: int
-    """That each seat has in every round."""
+    """Tokens of each seat in every round."""
     effect: int
     """Points that a cut takes for each point paid; 0 where cuts are never possible."""
     factors: tuple[int, ...]
@@ -73,9 +73,9 @@ class Pot(NamedTuple):
 
     terms: Terms
     rounds: tuple[tuple[Gift, ...], ...] = ()
-    """Per round, all seats."""
+    """Gifts of all seats, per round."""
     points: tuple[int, ...] = (0,) * SEATS
-    """Per seat so far, in fortieths."""
+    """Points of each seat so far, in fortieths."""
     log: str = ""
     """The past rounds as every seat reads them."""
 
@@ -224,7 +224,7 @@ class PublicGoods(Game[Pot, Gift]):
         return Gift(tokens, others[name], spent)
 
     def apply(self, state: Pot, actions: Mapping[int, Gift]) -> Pot:
-        """All gifts and cuts come out together."""
+        """Reveal and score all gifts and cuts."""
         gifts = (actions[0], actions[1], actions[2], actions[3])
         tokens, effect, factors = state.terms
         number = len(state.rounds)

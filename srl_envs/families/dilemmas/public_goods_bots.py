@@ -42,11 +42,11 @@ class View:
     given: tuple[tuple[int, ...], ...]
     """Tokens of all seats, per past round."""
     largest_cut: int
-    """0 where no cut is possible."""
+    """Largest possible cut; 0 without cuts."""
 
     @property
     def left(self) -> int:
-        """Rounds to come, this one included."""
+        """Rounds left, this one included."""
         return len(self.factors) - len(self.given)
 
     @property

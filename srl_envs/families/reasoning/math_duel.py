@@ -60,7 +60,7 @@ class Move(NamedTuple):
     """What a seat does with one problem; a pass has no answer and stakes 0."""
 
     answer: str | None
-    """As the seat wrote it: a number."""
+    """The answer, a number as the seat wrote it."""
     stake: int
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Duel(NamedTuple):
 
     problems: tuple[Problem, ...]
     rounds: tuple[tuple[Move, ...], ...] = ()
-    """A move per seat."""
+    """Moves of each round, one per seat."""
 
 
 @lru_cache(maxsize=4096)
@@ -416,7 +416,7 @@ def _past(number: int, problem: Problem, moves: tuple[Move, ...], seat: int) -> 
 
 @lru_cache(maxsize=1024)
 def _past_alone(number: int, problem: Problem, moves: tuple[Move, ...], seat: int) -> str:
-    """What the only seat did on a problem."""
+    """Line of the history about the single seat's move on a problem."""
     move = moves[seat]
     said = "right" if is_correct(move, problem.answer) else "wrong"
     text = _shortened(problem.text)

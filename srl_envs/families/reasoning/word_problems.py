@@ -74,7 +74,7 @@ READERS: Mapping[str, Callable[[Row], WordProblem | Rejected]] = {
     "gsm8k": read_gsm8k,
     "math": read_math,
 }
-"""Format -> what its rows mean."""
+"""Format -> reader of its rows."""
 
 
 def _word_problem(row: Row, question: str, final: str, written: str) -> WordProblem | Rejected:

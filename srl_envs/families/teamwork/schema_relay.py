@@ -80,18 +80,18 @@ class Relay(NamedTuple):
     listed: tuple[str, ...] = ()
     """Description of its fields for each seat."""
     sent: tuple[str, ...] = ()
-    """What the seats wrote so far."""
+    """Texts that the seats wrote so far."""
     scores: tuple[float, ...] = ()
     """Share of fields right in each step so far."""
 
 
 class Sent(NamedTuple):
-    """What a seat writes."""
+    """Text of a seat, with the values read from it."""
 
     text: str
     """The JSON on one line, or the report; the next seat reads it."""
     values: Mapping[str, Any]
-    """Of the JSON; empty for a report."""
+    """Values of the JSON; empty for a report."""
     cells: Sequence[tuple[str, str]] = ()
     """Names and values of a report, in its order."""
 

@@ -61,11 +61,11 @@ class Table(NamedTuple):
     puzzle: Puzzle
     truth: Solution
     clues: tuple[tuple[str, ...], ...]
-    """Per seat."""
+    """Clues of each seat."""
     messages: tuple[tuple[str, ...], ...] = ()
-    """Per round and seat."""
+    """Messages per round and seat."""
     grids: tuple[Solution, ...] = ()
-    """Per seat, once handed in."""
+    """Grid of each seat, once handed in."""
 
 
 def right_share(grid: Solution, truth: Solution) -> float:
@@ -327,7 +327,7 @@ def _known(puzzle: Puzzle, clues: tuple[str, ...]) -> str:
 
 
 def _status(state: Table) -> str:
-    """What is to do."""
+    """The task of the present round, as a line of the observation."""
     if state.grids:
         return f"It is over. Score: {outcome(state.grids, state.truth):.3f}\n"
     said = len(state.messages)

@@ -38,17 +38,17 @@ _ROUND = re.compile(r"^Round (\d) of \d: write", re.MULTILINE)
 
 
 class Seen(NamedTuple):
-    """What a bot reads."""
+    """Facts that a bot reads from an observation."""
 
     puzzle: Puzzle
     clues: tuple[str, ...]
-    """Its own, as sentences."""
+    """Its own clues, as sentences."""
     heard: tuple[str, ...]
     """Messages of the others, by round and seat."""
     round: int
     """1 or 2; 3 when the grid is due."""
     limit: int
-    """Characters of a message."""
+    """Most characters of a message."""
 
 
 def read(text: str) -> Seen:

@@ -1,4 +1,4 @@
-"""Puzzles of the split clues: who lives where and has what, and the clues that say so.
+"""Puzzles of the split clues: a grid of people, houses and values, and the clues that describe it.
 
 A *thing* is a person or one value of an attribute. A *solution* gives, per attribute, the index of
 each person's value; the solutions of a puzzle are all combinations of permutations, kept as one array
@@ -56,13 +56,13 @@ VALUES: dict[Split, dict[str, tuple[str, ...]]] = {
 
 
 class Puzzle(NamedTuple):
-    """What there is to combine."""
+    """People, attributes and values of a puzzle."""
 
     people: tuple[str, ...]
     attributes: tuple[str, ...]
     """The first is ``house``."""
     values: tuple[tuple[str, ...], ...]
-    """Per attribute."""
+    """Values of each attribute."""
 
 
 class Thing(NamedTuple):
@@ -216,7 +216,7 @@ def possible(puzzle: Puzzle, clues: Iterable[Clue]) -> Mask:
 
 
 def solutions(puzzle: Puzzle, mask: Mask) -> list[Solution]:
-    """The solutions that a mask leaves."""
+    """The solutions that remain under a mask."""
     orders = _orders(len(puzzle.people))
     return [
         tuple(tuple(int(v) for v in orders[index]) for index in indices)
@@ -305,7 +305,7 @@ def _narrowing(truth: Solution, kinds: tuple[str, ...]) -> tuple[tuple[Clue, int
 
 
 def _owner(truth: Solution, thing: Thing) -> int:
-    """Who has the thing."""
+    """Person that has the thing."""
     if thing.attribute == PERSON:
         return thing.value
     return truth[thing.attribute].index(thing.value)

@@ -44,7 +44,7 @@ from srl_envs.lexicon import associations
 BOARD = 25
 TARGET, DEADLY, NEUTRAL = "T", "D", "."
 TARGETS = 15
-"""In both keys together."""
+"""Number of targets in both keys together."""
 DEADLY_FACTOR = 0.25
 PASS = "pass"
 LEAST_CLUES = 3
@@ -66,11 +66,11 @@ _BETWEEN = re.compile(r",? and |, ?| ")
 
 
 class Turn(NamedTuple):
-    """One clue and what came of it."""
+    """One clue, its guesses and their verdicts."""
 
     giver: int
     clue: str
-    """Empty for a pass."""
+    """The clue; empty for a pass."""
     number: int
     """Targets left of the giver that the clue fits."""
     guesses: tuple[int, ...] | None = None
@@ -96,7 +96,7 @@ class Board(NamedTuple):
     sheets: tuple[str, str] = ("", "")
     """Per seat: its name, the board and the own key in words."""
     log: str = ""
-    """The turns that are done, in words."""
+    """Finished turns, as text."""
 
     @property
     def guessing(self) -> bool:

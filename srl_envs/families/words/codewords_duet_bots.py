@@ -1,4 +1,4 @@
-"""Scripted players of codewords duet: they know the packaged associations and read the text."""
+"""Scripted players of codewords duet: they use the packaged associations and the observation's text."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _DEADLY_PRICE = 3.0
 
 
 class Seen(NamedTuple):
-    """What a bot reads."""
+    """Facts that a bot reads from an observation."""
 
     words: tuple[str, ...]
     targets: tuple[str, ...]
-    """Of the own key, not found yet."""
+    """Targets of its own key that are not found yet."""
     deadly: tuple[str, ...]
     closed: frozenset[str]
     """Found, or known to be neutral in our key: the partner will not guess them."""

@@ -49,7 +49,7 @@ FUNCTION_WORDS = frozenset(
     {"and", "are", "can", "for", "from", "has", "its", "not", "one", "some", "that", "the", "this",
      "with", "you"}
 )  # fmt: skip
-"""May be said again."""
+"""Words that hints may repeat."""
 ODD_PAY, TEAM_PAY, VOTE_PAY = 1.0, 0.25, 0.25
 
 _SEATS = {seat_name(seat): seat for seat in range(SEATS)}
@@ -58,7 +58,7 @@ _HINT = re.compile(rf"[a-z]+(?: [a-z]+){{0,{MAX_HINT_WORDS - 1}}}")
 
 
 class Hint(NamedTuple):
-    """What one seat said."""
+    """Hint of one seat."""
 
     round: int
     seat: int
@@ -69,7 +69,7 @@ class Party(NamedTuple):
     """Immutable state."""
 
     words: tuple[str, str]
-    """Of the many, and of the odd one."""
+    """Word of the majority, and word of the odd one."""
     odd: int
     order: tuple[int, ...]
     """In which the seats speak in the first round; the next rounds begin further on."""
@@ -98,7 +98,7 @@ def speakers(state: Party) -> list[int]:
 
 
 def said_now(state: Party) -> int:
-    """How many hints the present round has."""
+    """Number of hints in the present round."""
     return sum(hint.round == len(state.votes) for hint in state.hints)
 
 

@@ -1,4 +1,4 @@
-"""What of the eval split's starts of the dilemmas is met in training."""
+"""Share of the dilemmas' starts in split eval that also occur in train."""
 
 import re
 

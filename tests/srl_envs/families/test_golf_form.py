@@ -1,4 +1,4 @@
-"""Golf measures the program: what is free carries nothing, and what carries is paid by its bytes."""
+"""Size in spec golf: free parts of a program carry no data, and data costs its bytes."""
 
 import ast
 import builtins

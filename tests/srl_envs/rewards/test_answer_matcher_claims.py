@@ -1,4 +1,4 @@
-"""What an answer claims: tautologies, counted things, no solution, repeats, polar forms, hedges.
+"""Claims of an answer: tautologies, counted things, no solution, repeats, polar forms, hedges.
 
 Each row of the table is a reference, answers that say the same, and answers that do not.
 """

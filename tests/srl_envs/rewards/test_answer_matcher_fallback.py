@@ -1,4 +1,4 @@
-"""The fallback of the answer matcher: when it is asked, and math-verify in the sandbox."""
+"""The fallback of the answer matcher: when it runs, and math-verify in the sandbox."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""Where program collections lie that are not part of the repository."""
+"""Paths of program collections outside the repository."""
 
 from __future__ import annotations
 

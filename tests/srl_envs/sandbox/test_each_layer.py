@@ -1,4 +1,4 @@
-"""Each layer keeps something out that nothing else keeps out.
+"""Each layer blocks something that no other layer blocks.
 
 Every case takes one layer out of a copy of the server's code. Its probe must come back clean from
 the whole sandbox, and must find the hole in the other: so a test here fails when that layer is lost.

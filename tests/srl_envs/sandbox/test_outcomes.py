@@ -1,4 +1,4 @@
-"""What an honest or broken program's outcome looks like."""
+"""Outcomes of honest and broken programs."""
 
 from __future__ import annotations
 

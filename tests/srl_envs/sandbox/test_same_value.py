@@ -1,4 +1,4 @@
-"""`same_value` and its kin: what counts as the right answer."""
+"""`same_value` and related functions: which values count as equal."""
 
 from __future__ import annotations
 

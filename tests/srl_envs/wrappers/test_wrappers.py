@@ -1,4 +1,4 @@
-"""What holds for every wrapper and for stacks of them."""
+"""Properties of every wrapper and of stacks of wrappers."""
 
 import contextlib
 import io

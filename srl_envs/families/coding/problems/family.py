@@ -1,4 +1,4 @@
-"""What a problem family is: a statement, a trusted reference, inputs, and programs for bots.
+"""Parts of a problem family: a statement, a trusted reference, inputs, and programs for bots.
 
 Inputs and answers are JSON values. The reference runs in the trusted process and never meets a
 player's program; the sources are text, read only by bots and by tests.

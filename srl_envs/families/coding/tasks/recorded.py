@@ -110,7 +110,7 @@ class RecordedTask(Task):
         return asserted(test, self.function)
 
     def sample_program(self, rng: np.random.Generator) -> str:
-        """Takes any arguments."""
+        """A program that accepts any arguments."""
         guess = GUESSES[int(rng.integers(len(GUESSES)))]
         return f"def {self.function}(*data):\n    return {guess}"
 
@@ -132,12 +132,12 @@ class RecordedTasks(TaskSource):
         self._rows = {row.id: row for row in report.tasks}
 
     def draw(self, streams: Streams) -> Instance:
-        """A row; it shows what the row shows."""
+        """Draw a row, with the row's shown tests."""
         rows = self.report.splits[streams.split]
         return self._instance(rows[int(streams.instance.integers(len(rows)))])
 
     def named(self, streams: Streams) -> list[Instance]:
-        """Those rows, in this order."""
+        """The named rows, in the given order."""
         rows = self.report.splits[streams.split]
         return [self._instance(rows[place]) for place in streams.rows(len(rows), self._each)]
 
@@ -181,6 +181,6 @@ def reference_fault(row: RecordedRow, judge: Judge) -> str:
 
 
 def accepted(row: RecordedRow, where: str) -> RecordedRow | Rejected:
-    """The row, or why it is left out."""
+    """The row, or the reason why it is left out."""
     reason = unplayable(row)
     return Rejected(where, row.id, reason) if reason else row

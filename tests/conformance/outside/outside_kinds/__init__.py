@@ -1,1 +1,1 @@
-"""A package outside SRL that adds one of everything, a file each; an installer would put it on the path."""
+"""A package outside SRL that adds one of everything, a file each; here the tests put it on the path."""
