@@ -154,7 +154,7 @@ def check_extra(extra: dict[str, Any]) -> None:
     try:
         text = canonical_json(extra)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"endpoint: extra holds what JSON has not: {error}.") from None
+        raise ConfigError(f"endpoint: extra cannot be written as JSON: {error}.") from None
     if len(text) > MOST_EXTRA_CHARACTERS:
         raise ConfigError(
             f"endpoint: extra has {len(text)} characters as JSON; use {MOST_EXTRA_CHARACTERS} at most."

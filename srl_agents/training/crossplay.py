@@ -126,7 +126,9 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
             for learner in base.learners:
                 folder = run / FOLDERS[base.parameters] / learner
                 if not folder.is_dir():
-                    raise ConfigError(f"{run} has not exported {learner!r}: it is not at its end.")
+                    raise ConfigError(
+                        f"{run} has not exported {learner!r}: wait for its end, or leave it out."
+                    )
                 whole = base.parameters == "full"
                 name = (
                     ModelName(model=str(folder))

@@ -169,15 +169,15 @@ def dry_run(
             f"{base_type_of(base, made.whole)}.",
             *made.cuts,
         ]
-    lines.append("Replies were paid by lot: what is rewarded was not tried.")
+    lines.append("Replies got random rewards: the recipe's own rewards were not tried.")
     if len(forced) == len(recipe.learners):
         lines.append(
-            "No learner had a turn to learn from: all stepped along ones, and no loss was tried."
+            "No learner had a turn to learn from: all stepped with gradients of ones, and no loss was tried."
         )
     elif forced:
         lines.append(
-            f"{', '.join(forced)} had no turn to learn from, and stepped along ones: only the others tried "
-            "the loss."
+            f"{', '.join(forced)} had no turn to learn from, and took a step with gradients of ones: "
+            "only the others tried the loss."
         )
     return lines
 

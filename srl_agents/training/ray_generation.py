@@ -353,7 +353,7 @@ def generate(folder: Path, address: str) -> None:
     """Have the matches of the run in a folder played, until this process is ended."""
     recipe = load(LeagueRecipe, folder / RECIPE)
     if recipe.generation is None:
-        raise ConfigError(f"the run in {folder} plays by itself.")
+        raise ConfigError(f"the recipe of {folder} has no generation process: its trainer plays.")
     opens = {
         learner: recipe.carrier.make_transport(
             below(folder / VERSIONS, base), whole_weights=False

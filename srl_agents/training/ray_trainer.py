@@ -209,7 +209,7 @@ class _RayTrainer:
                     return outcome
                 elif time.monotonic() - since_s > self._recipe.ray.silence_s:
                     end_process(actor.node, actor.pid)
-                    raise _LostError(f"said nothing for {self._recipe.ray.silence_s:g} s")
+                    raise _LostError(f"did not answer for {self._recipe.ray.silence_s:g} s")
         except KeyboardInterrupt:
             with second_ends_at_once():
                 kept = ray.get(actor.handle.stop.remote(), timeout=_END_S)

@@ -53,7 +53,7 @@ def is_whole(folder: Path) -> bool:
     path = folder / STORE
     if schema.has_writer(_lock(path)):
         raise StoreError(
-            f"{path} has a writer: wait for it or stop it, and give the command again."
+            f"{path}: another process writes to it. Wait for it or stop it, then repeat the command."
         )
     try:
         with LeagueStore(path, "continue") as store:

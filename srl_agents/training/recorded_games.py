@@ -92,7 +92,7 @@ def _episode(
         if turns is not None:
             return _as_episode(transcript, options, settings.recorded_seats or range(seats), turns)
     raise TranscriptError(
-        f"its replies come to something else in {transcript.env_id} as the recipe plays it. It was "
+        f"its replies lead to another outcome in {transcript.env_id} as the recipe plays it. It was "
         f"recorded with the options {transcript.options}; the recipe's are "
         f"{' or '.join(map(str, trained[transcript.env_id]))}."
     )

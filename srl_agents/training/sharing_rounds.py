@@ -61,8 +61,8 @@ class Sharing:
             if added + max_new_tokens < base.context_length:
                 continue
             raise ConfigError(
-                f"sharing.max_tokens={added}: with a reply of {max_new_tokens} tokens nothing of "
-                f"{base.name}'s {base.context_length} is left to a game."
+                f"sharing.max_tokens={added}: examples and a reply of {max_new_tokens} tokens fill "
+                f"{base.name}'s context of {base.context_length} tokens. Lower one of the two limits."
             )
         for name, learner in learners.items():
             base = learner.base

@@ -207,7 +207,7 @@ class CudaMemory:
         if offer.memory != self.kind or files:
             raise ValueError(f"the offer is of {offer.memory} memory with {len(files)} files")
         if not _plain_handle(offer.handle) or len(offer.event) != _EVENT_HANDLE:
-            raise ValueError("the offer's handles are none of CUDA's")
+            raise ValueError("the offer's handles are not CUDA's")
         number = device_number(offer.device, uuids())
         storage = _storages._new_shared_cuda(
             number, offer.handle, offer.size, offer.start, _NOBODY_COUNTS, 0, offer.event, offer.waits

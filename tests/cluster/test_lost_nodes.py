@@ -144,7 +144,7 @@ def test_the_trainer_loses_its_node_and_another_one_hangs_and_results_are_equal(
         assert run.end() == 0, run.log.read_text() + run.generation()
         log = run.log.read_text()
         assert "the trainer is gone: " in log
-        assert "the trainer said nothing for 30 s; starting it again (1 of 3)" in log
+        assert "the trainer did not answer for 30 s; starting it again (1 of 3)" in log
         assert_nothing_lost(run, undisturbed)
         wait_until_gone(third, "a trainer outlives its run")
     finally:

@@ -372,8 +372,8 @@ def test_an_address_that_cannot_work_is_refused(url: str, words: str) -> None:
         ({"extra": {"stream": True}}, "extra.stream is set by SRL"),
         ({"extra": {"a": {"api_Key": "sk"}}}, "extra.api_Key looks like a key"),
         ({"extra": {"a": "x" * 2000}}, "characters as JSON"),
-        ({"extra": {"a": {1}}}, "what JSON has not"),
-        ({"extra": {"a": float("nan")}}, "what JSON has not"),
+        ({"extra": {"a": {1}}}, "cannot be written as JSON"),
+        ({"extra": {"a": float("nan")}}, "cannot be written as JSON"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], words: str) -> None:

@@ -69,10 +69,10 @@ def test_prompts_and_replies_are_those_of_the_recorded_game(
     ("game", "words"),
     [
         (lambda: nim(1, split="eval"), "recorded on the eval split"),
-        (lambda: nim(1, heaps=3), "come to something else"),
-        (lambda: replace(nim(1), outcomes=(9.0, -9.0)), "come to something else"),
-        (lambda: replace(nim(1), steps=nim(1).steps[:-1]), "come to something else"),
-        (lambda: replace(nim(1), seed=2), "come to something else"),
+        (lambda: nim(1, heaps=3), "lead to another outcome"),
+        (lambda: replace(nim(1), outcomes=(9.0, -9.0)), "lead to another outcome"),
+        (lambda: replace(nim(1), steps=nim(1).steps[:-1]), "lead to another outcome"),
+        (lambda: replace(nim(1), seed=2), "lead to another outcome"),
         (lambda: srl_envs.play("kuhn_poker-v0", {0: "random", 1: "random"}, seed=1), "trains on nim-v0"),
     ],
 )  # fmt: skip
@@ -87,8 +87,8 @@ def test_what_is_no_game_of_the_recipe_is_refused(
 @pytest.mark.parametrize(
     ("text", "settings", "words"),
     [
-        ("{}", (), "a.jsonl: .* no transcript"),
-        ("", (), "a.jsonl: .* no transcript"),
+        ("{}", (), "a.jsonl: .* not a transcript"),
+        ("", (), "a.jsonl: .* not a transcript"),
         (None, (), "holds no .jsonl file"),
         (None, ("warm_start.recorded=/nowhere",), "/nowhere is not there"),
     ],
