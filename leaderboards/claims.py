@@ -22,6 +22,12 @@ TOLERANCE = 2e-4
 MOST_NUMBER = 1e9
 """Above it a number comes from a fit without data, such as an interval over one seed."""
 _DIGITS = 4
+SCHEMAS = (1, 2)
+"""Of ``ratings.json``; the last one is written. In 1, Elo intervals follow an earlier rule."""
+_BY_INTERVALS = frozenset(
+    {"half_width", "low", "high", "best_rank", "worst_rank", "provisional", "resolution"}
+)
+"""What follows from the rule of Elo intervals; no other measure has these names."""
 
 Matches = Sequence[tuple[MatchSpec, MatchResult]]
 Row = dict[str, Any]
@@ -42,7 +48,25 @@ def ratings(protocol: Protocol, matches: Matches) -> dict[str, Any]:
         "focal_return": _by_focal_return,
     }
     found = rules[protocol.rating.measure](protocol, matches)
-    return {"schema": 1, "measure": protocol.rating.measure, **found}
+    return {"schema": SCHEMAS[-1], "measure": protocol.rating.measure, **found}
+
+
+def wrong_claim(claimed: dict[str, Any], true: dict[str, Any]) -> str:
+    """Where ``ratings.json`` differs from what its matches give; empty where it does not.
+
+    In an earlier schema, Elo intervals and the ranks that they leave open are not compared. Boards compute
+    theirs from the matches and show none of a file.
+    """
+    if claimed["schema"] == SCHEMAS[-1]:
+        return disagreement(claimed, true)
+    return disagreement(_by_results(claimed), {**_by_results(true), "schema": claimed["schema"]})
+
+
+def _by_results(found: dict[str, Any]) -> dict[str, Any]:
+    """The content of ``ratings.json`` without what follows from intervals."""
+    kept = {name: value for name, value in found.items() if name not in _BY_INTERVALS}
+    rows = [{k: v for k, v in row.items() if k not in _BY_INTERVALS} for row in found["rows"]]
+    return {**kept, "rows": rows}
 
 
 def disagreement(claimed: Any, true: Any, place: str = "ratings.json") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from leaderboards.bases import HINT
-from leaderboards.claims import MOST_NUMBER
+from leaderboards.claims import MOST_NUMBER, SCHEMAS
 from leaderboards.fields import (
     FieldError,
     Instant,
@@ -317,7 +317,7 @@ _ROWS = _REFERENCES + MOST_ENTRANTS
 
 def _ratings(measure: str, row: Object, **more: Kind) -> Object:
     rows = ListOf(row, _ROWS, 1, named_by="agent")
-    return Object({"schema": OneOf((1,)), "measure": OneOf((measure,)), **more, "rows": rows})
+    return Object({"schema": OneOf(SCHEMAS), "measure": OneOf((measure,)), **more, "rows": rows})
 
 
 RATINGS_FILES: dict[str, Object] = {

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from leaderboards.agent_specs import is_model, is_served
 from leaderboards.audit import Auditor
 from leaderboards.bundle import Bundle, adapter_folder, name_of, open_bundle
-from leaderboards.claims import disagreement, ratings
+from leaderboards.claims import SCHEMAS, ratings, wrong_claim
 from leaderboards.intake import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -185,10 +185,12 @@ def _check_files(copy: PrivateCopy, bundle: Bundle) -> None:
 
 
 def _ratings(bundle: Bundle, verdict: Verdict) -> None:
-    if wrong := disagreement(bundle.ratings, ratings(bundle.protocol, bundle.matches())):
+    if wrong := wrong_claim(bundle.ratings, ratings(bundle.protocol, bundle.matches())):
         raise BundleError(f"{wrong}.")
     verdict.reached = "L1"
-    verdict.checked["L1"] = f"{len(bundle.ratings['rows'])} rows recomputed"
+    checked = f"{len(bundle.ratings['rows'])} rows recomputed"
+    earlier = bundle.ratings["schema"] != SCHEMAS[-1] and bundle.ratings["measure"] == "elo"
+    verdict.checked["L1"] = checked + (", intervals by an earlier rule" if earlier else "")
 
 
 # --- L2 and L3 -------------------------------------------------------------------------------

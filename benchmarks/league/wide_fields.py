@@ -30,6 +30,7 @@ SPREADS = (100, 300, 800)
 OUTSIDERS = ((-1200,), (1200,), (-1200, -1200), (1200, -1200))
 SEAT_LUCK, AGENT_LUCK = 0.8, 0.6
 """Standard deviations in log-odds of what a seed does to a pairing's seats and to an agent."""
+UNEQUAL_LUCK = 1.5
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 
 
@@ -42,15 +43,24 @@ class Design:
     seeds: int
     lucky: bool
     """Whether seeds matter."""
+    unequal: bool = False
+    """Whether they matter to every other agent only, with `UNEQUAL_LUCK`; those are measured."""
     agents: int = 8
     outsiders: tuple[int, ...] = ()
     """Elo above the mean of the others, who are the anchors."""
+    gap: float = 0.0
+    """Elo between two clumps, each half of the agents."""
+    low_anchors: bool = False
+    """Whether zero is the mean of the lower clump instead of the mean of all."""
     pool: int = 0
     """Agents that everybody meets; the others do not meet each other, and `rate_large` rates them."""
 
     def __str__(self) -> str:
         chance = "seeds matter" if self.lucky else "chance"
+        chance += " to half of the agents" if self.unequal else ""
         who = f", newcomers {', '.join(f'{x:+}' for x in self.outsiders)}" if self.outsiders else ""
+        who += f", clumps {self.gap:.0f} apart" if self.gap else ""
+        who += ", lower ones anchors" if self.low_anchors else ""
         who += f", {self.agents} agents against {self.pool}" if self.pool else ""
         return f"sd {self.spread:3.0f}{who}, {self.seeds:2} seeds, {chance}"
 
@@ -75,16 +85,17 @@ def designs(quick: bool) -> list[Design]:
 
 def measure(design: Design, fields: int, root: int = 0) -> dict[str, Any]:
     """Shares of intervals that hold the truth, over many fields."""
-    found = [
-        _one_field(design, np.random.default_rng([root, design.seeds, run]))
-        for run in range(fields)
-    ]
+    return summary([one_field(design, run, root) for run in range(fields)])
+
+
+def summary(found: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Means over fields with their standard errors; of widths the median."""
     columns = {name: np.array([row[name] for row in found]) for name in found[0]}
-    row: dict[str, Any] = {"fields": fields}
+    row: dict[str, Any] = {"fields": len(found)}
     for name, values in columns.items():
         row[name] = float(np.nanmedian(values) if "elo" in name else np.nanmean(values))
         if "coverage" in name:
-            row[f"{name}_se"] = float(np.nanstd(values) / math.sqrt(fields))
+            row[f"{name}_se"] = float(np.nanstd(values) / math.sqrt(len(found)))
     return row
 
 
@@ -107,9 +118,12 @@ def measure_teams(spread: float, seeds: int, fields: int) -> dict[str, Any]:
     return {"fields": fields, "coverage": float(np.mean(covered)), "coverage_se": error}
 
 
-def _one_field(design: Design, rng: np.random.Generator) -> dict[str, float]:
+def one_field(design: Design, run: int, root: int = 0) -> dict[str, float]:
+    """Shares of one field's intervals that hold the truth, and how wide they are."""
+    rng = np.random.default_rng([root, design.seeds, run])
     n = design.agents + len(design.outsiders)
     skill = rng.normal(0, design.spread / ELO_PER_NAT, n)
+    skill[design.agents // 2 : design.agents] += design.gap / ELO_PER_NAT
     inside = np.arange(design.agents)
     for k, elo in enumerate(design.outsiders):
         skill[design.agents + k] = skill[inside].mean() + elo / ELO_PER_NAT
@@ -117,10 +131,12 @@ def _one_field(design: Design, rng: np.random.Generator) -> dict[str, float]:
     if design.pool:
         met = a_U < design.pool
         a_U, b_U, inside = a_U[met], b_U[met], inside[: design.pool]
-    seat, agent = (SEAT_LUCK, AGENT_LUCK) if design.lucky else (0.0, 0.0)
-    pairs = _play(skill, (a_U, b_U), design.seeds, (seat, agent), rng)
+    if design.low_anchors:
+        inside = inside[: design.agents // 2]
+    seat, agent_N = _luck(design, n)
+    pairs = _play(skill, (a_U, b_U), design.seeds, (seat, agent_N), rng)
     anchors = [f"a{k}" for k in inside]
-    truth = _truth(skill, (a_U, b_U), math.hypot(seat, math.sqrt(2) * agent))
+    truth = _truth(skill, (a_U, b_U), np.sqrt(seat**2 + agent_N[a_U] ** 2 + agent_N[b_U] ** 2))
     truth -= truth[inside].mean()
     if design.pool:
         held = {r.agent: (r.low, r.high) for r in rate_large(pairs, anchors=anchors).ratings}
@@ -130,16 +146,23 @@ def _one_field(design: Design, rng: np.random.Generator) -> dict[str, float]:
             "coverage": float(((ends[:, 0] <= true_elo) & (true_elo <= ends[:, 1])).mean()),
             "half_width_elo": float(np.median(ends[:, 1] - ends[:, 0]) / 2),
         }
-    table = rate(pairs, anchors=anchors)
-    asked = range(design.agents, n) if design.outsiders else range(n)
+    table, step = rate(pairs, anchors=anchors), 2 if design.unequal else 1
+    asked = range(design.agents, n) if design.outsiders else range(int(design.unequal), n, step)
     wide = [(table[f"a{k}"].high - table[f"a{k}"].low) / 2 for k in asked]
     return {
         "coverage": float(_covered(table, truth, asked).mean()),
         "coverage_others": float(_covered(table, truth, inside.tolist()).mean()),
-        "coverage_differences": _differences(table, truth, asked, rng),
+        **_differences(table, truth, asked, rng),
         "half_width_elo": float(np.median(wide)),
         "one_sided": float(np.mean(["chain" in str(table[f"a{k}"].provisional) for k in asked])),
     }
+
+
+def _luck(design: Design, n: int) -> tuple[float, Floats]:
+    """Standard deviations of what a seed does to the seats of a pairing, and (N,) to the agents."""
+    if design.unequal:
+        return 0.0, np.where(np.arange(n) % 2, UNEQUAL_LUCK, 0.0)
+    return SEAT_LUCK * design.lucky, np.full(n, AGENT_LUCK * design.lucky)
 
 
 def _covered(table: RatingTable, truth: Floats, asked: Sequence[int]) -> NDArray[np.bool_]:
@@ -151,21 +174,25 @@ def _covered(table: RatingTable, truth: Floats, asked: Sequence[int]) -> NDArray
 
 def _differences(
     table: RatingTable, truth: Floats, asked: Sequence[int], rng: np.random.Generator
-) -> float:
-    """Share of the differences to another agent, one per agent, that their intervals hold."""
-    held = []
+) -> dict[str, float]:
+    """Differences to another agent, one per agent: how many their intervals hold, and how wide they are."""
+    held, wide = [], []
     for k in asked:
         other = int((k + rng.integers(1, truth.size)) % truth.size)
         found = table.difference(f"a{k}", f"a{other}")
         held.append(found.low <= (truth[k] - truth[other]) * ELO_PER_NAT <= found.high)
-    return float(np.mean(held))
+        wide.append(found.half_width)
+    return {
+        "coverage_differences": float(np.mean(held)),
+        "difference_half_width_elo": float(np.median(wide)),
+    }
 
 
 def _play(
     skill: Floats,
     met: tuple[Ints, Ints],
     seeds: int,
-    luck: tuple[float, float],
+    luck: tuple[float, Floats],
     rng: np.random.Generator,
 ) -> Pairs:
     """Every pairing in both seats on every seed."""
@@ -189,11 +216,11 @@ def _scores(d: Floats, rng: np.random.Generator) -> Floats:
     return np.where(u < win, 1.0, np.where(u < win + tie, 0.5, 0.0))
 
 
-def _truth(skill: Floats, met: tuple[Ints, Ints], luck: float) -> Floats:
+def _truth(skill: Floats, met: tuple[Ints, Ints], luck_U: Floats) -> Floats:
     """Skills that fit the expected results; without luck they are the skills."""
-    if not luck:
+    if not luck_U.any():
         return skill.copy()
-    d_UQ = (skill[met[0]] - skill[met[1]])[:, None] + luck * _NODES[None, :]
+    d_UQ = (skill[met[0]] - skill[met[1]])[:, None] + luck_U[:, None] * _NODES[None, :]
     win, loss, tie = (part @ _WEIGHTS / _WEIGHTS.sum() for part in probabilities(d_UQ, NU))
     games = MatchUps(
         agents=skill.size,

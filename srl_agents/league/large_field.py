@@ -9,9 +9,9 @@ match-up) and log nu last, A is diagonal but for the hubs' rows, so its inverse 
 with D the inverse diagonal of the others (0 for hubs) and E their columns to the hubs. Everything
 below is products with these, in memory of N times hubs.
 
-Two things differ from `rate`: ranks take the errors of two agents as independent, which they nearly
-are in a large field, and an agent is linked if chains of wins join it with the agent that played
-most, in a group of more than half of the field.
+Three things differ from `rate`: ranks take the errors of two agents as independent, which they nearly
+are in a large field; only an agent's own match-ups count by their tails; and an agent is linked if
+chains of wins join it with the agent that played most, in a group of more than half of the field.
 
 Array axes: ``N`` agents, ``P`` parameters (agents, then log nu if there are ties), ``H`` hubs (log
 nu last), ``U`` match-ups, ``M`` results, ``E`` (cluster, agent) entries.
@@ -37,7 +37,7 @@ from srl_agents.league.davidson import (
 )
 from srl_agents.league.intervals import Floats, Ints, totals
 from srl_agents.league.pairs import Pairs
-from srl_agents.league.rating_intervals import Evidence, ends, limits
+from srl_agents.league.rating_intervals import Evidence, Prior, ends, limits
 from srl_agents.league.ratings import DEFAULT_RIDGE, ELO_PER_NAT, Rating, doubts
 from srl_agents.league.result_tails import OwnGames
 from srl_envs.errors import ConfigError
@@ -149,8 +149,14 @@ def _widths(
             clusters_N=spread.clusters_N,
         )
     )
-    own = _own_games(games, theta_P, solved_P, inverse, np.maximum(variance_N, 1e-300))
-    down_N, up_N = ends(own, variance_N, allowed)
+    divisor_N = np.maximum(variance_N, 1e-300)
+    own = _own_games(games, theta_P, solved_P, inverse, divisor_N)
+    shrunk_P = inverse.times(theta_P)
+    prior = Prior(
+        slope_N=ridge * (shrunk_P[:n] - float(zero_P @ shrunk_P)) / divisor_N,
+        curvature_N=ridge * prior_N / divisor_N**2,
+    )
+    down_N, up_N = ends(own, variance_N, allowed, prior)
     return ELO_PER_NAT * down_N, ELO_PER_NAT * up_N
 
 

@@ -3,9 +3,11 @@
 An interval has four parts, found for every agent at once:
 
 - *Path.* The agent moves along the direction in which its distance to zero costs least.
-- *Doubt.* Its own match-ups count by the tail that the moved skills predict for them (`result_tails`),
-  everything else to second order. So an agent with one loss in a hundred games gets a long side and a
-  short one, and few surprising results are counted as the whole numbers that they are.
+- *Doubt.* Its own match-ups, and those that move with it (`moved_games`), count by the tail that the moved
+  skills predict for them (`result_tails`), everything else to second order. So an agent with one loss in a
+  hundred games gets a long side and a short one, and few surprising results are counted as the whole
+  numbers that they are, also where they lie between two groups far apart. The prior counts only on a side
+  that no result can end: it is no evidence, and it pulls far groups together.
 - *Design effect.* Clusters that agree less than chance would widen the interval. The ratio of the
   scatter between clusters to the scatter that the model expects is shrunk as if one more game's
   worth of information had shown what luck with seeds, as the whole field has it, would do to this
@@ -32,6 +34,8 @@ from srl_agents.league.result_tails import OwnGames, ResultTails
 
 BORROWED = 1.0
 """Information, in squared log-odds, that every design effect borrows from the field."""
+LENT_CLUSTERS = 1.0
+"""Clusters that agree with the model, in the errors' correlations: those of two clusters are all 1 or -1."""
 _MISSED = 0.05
 """Share of intervals that miss."""
 _HANDOVER = 1.2
@@ -55,6 +59,14 @@ class Evidence:
     """The same as the model has it."""
     clusters_N: Ints
     """Clusters in which the agent has a result."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Prior:
+    """(N,) derivatives of the prior's negative logarithm along the agents' paths."""
+
+    slope_N: Floats
+    curvature_N: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +102,7 @@ def limits(found: Evidence) -> Limits:
     return Limits(half_N, whole_N)
 
 
-def ends(own: OwnGames, variance_N: Floats, allowed: Limits) -> tuple[Floats, Floats]:
+def ends(own: OwnGames, variance_N: Floats, allowed: Limits, prior: Prior) -> tuple[Floats, Floats]:
     """(N,) distances from the estimate to the lower and to the upper end, log-odds."""
     fixed = variance_N <= _FIXED
     solvable = ~fixed & np.isfinite(allowed.half_N)
@@ -98,36 +110,52 @@ def ends(own: OwnGames, variance_N: Floats, allowed: Limits) -> tuple[Floats, Fl
         own,
         np.where(fixed, 1.0, variance_N),
         Limits(np.where(solvable, allowed.half_N, 1.0), np.where(solvable, allowed.whole_N, 1.0)),
+        prior,
     )
     sides_SN = np.abs(doubt.ends())
     sides_SN = np.where(fixed, 0.0, np.where(solvable, sides_SN, np.inf))
     return sides_SN[0], sides_SN[1]
 
 
-def apart(one: Floats, other: Floats, correlation: Floats | float) -> Floats:
-    """Distance from a difference to its end, of the two agents' distances to their ends.
+def apart(
+    one: tuple[Floats, Floats], other: tuple[Floats, Floats], correlation: Floats | float
+) -> Floats:
+    """Distance from a difference to its end.
+
+    Errors with a positive correlation share a part that moves both agents the same way; it changes the
+    difference by what one of them goes farther. A shared part with opposite signs adds up.
 
     Args:
-        one: of the agents, towards the end in question.
-        other: of their opponents, away from it.
+        one: distances of the agents to their ends, towards the end in question and back.
+        other: of their opponents, away from it and back.
         correlation: of the two errors.
     """
-    unknown = np.isinf(one) | np.isinf(other)
-    a, b = np.where(unknown, 0.0, one), np.where(unknown, 0.0, other)
-    width: Floats = np.sqrt(np.maximum(a**2 + b**2 - 2 * correlation * a * b, 0.0))
+    unknown = np.isinf(one[0]) | np.isinf(other[0])
+    a, a_back = (np.where(unknown, 0.0, side) for side in one)
+    b, b_back = (np.where(unknown, 0.0, side) for side in other)
+    together = np.maximum(np.maximum(a - b_back, b - a_back), 0.0)
+    shared = np.where(np.asarray(correlation) > 0, together, a + b)
+    size = np.abs(correlation)
+    width: Floats = np.sqrt((1 - size) * (a**2 + b**2) + size * shared**2)
     return np.where(unknown, np.inf, width)
+
+
+def gaps(down_N: Floats, up_N: Floats, correlation_NN: Floats) -> Floats:
+    """(N, N) smallest distance by which the row's agent is surely better than the column's."""
+    return apart((down_N[:, None], up_N[:, None]), (up_N[None, :], down_N[None, :]), correlation_NN)
 
 
 class _Doubt:
     """What speaks against moves, as a deviate, and where it reaches its limit."""
 
-    def __init__(self, own: OwnGames, variance_N: Floats, allowed: Limits) -> None:
+    def __init__(self, own: OwnGames, variance_N: Floats, allowed: Limits, prior: Prior) -> None:
         self._tails, self._allowed, self._variance_N = ResultTails(own), allowed, variance_N
         self._saved_N = allowed.half_N - allowed.whole_N
         stay_SN = np.zeros((2, variance_N.size))
         slope = self._tails.slope(stay_SN[0])
         self._rest_N = np.maximum(1 / variance_N - slope.second_N, 0.0)
         self._slope_N = slope.first_N  # the rest has the opposite one: the fit is the top
+        self._prior, self._opposed_SN = prior, self._tails.opposed_SN
         deviate_SN, extreme_SN = self._tails.deviates(stay_SN)
         self._start_SN = stay_SN, -np.sqrt(self._limit(extreme_SN))
         self._fitted_SN = deviate_SN**2
@@ -170,6 +198,8 @@ class _Doubt:
         """(2, N) doubt above the limit, in deviates: nearly straight in the move."""
         deviate_SN, extreme_SN = self._tails.deviates(moves_SN)
         rest_SN = moves_SN * (self._rest_N * moves_SN - 2 * self._slope_N)
+        prior_SN = moves_SN * (self._prior.curvature_N * moves_SN + 2 * self._prior.slope_N)
+        rest_SN -= np.where(self._opposed_SN, np.maximum(prior_SN, 0.0), 0.0)
         doubt_SN = deviate_SN**2 - self._fitted_SN + rest_SN
         found: Floats = np.sign(doubt_SN) * np.sqrt(np.abs(doubt_SN))
         return found - np.sqrt(self._limit(extreme_SN))
@@ -195,6 +225,13 @@ def _t(degrees_N: Floats, probability: float) -> Floats:
     share = (1 / whole_N - 1 / np.maximum(degrees_N, 1.0)) / (1 / whole_N - 1 / (whole_N + 1))
     quantiles: Floats = low + np.clip(share, 0.0, 1.0) * (high - low)
     return quantiles
+
+
+def with_lent_clusters(observed_NN: Floats, expected_NN: Floats, clusters: int) -> Floats:
+    """(N, N) covariance by the scatter between clusters, as if some more had agreed with the model."""
+    own = (clusters - 1) / (clusters - 1 + LENT_CLUSTERS)
+    found_NN: Floats = own * observed_NN + (1 - own) * expected_NN
+    return found_NN
 
 
 def correlations(covariance_NN: Floats) -> Floats:

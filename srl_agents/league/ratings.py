@@ -15,17 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.davidson import Fit, MatchUps, Results, Spread, difference, fit, spread
+from srl_agents.league.davidson import Fit, MatchUps, Results, Spread, fit, spread
 from srl_agents.league.intervals import Floats, Interval, Ints, paired_interval, t_quantile, totals
+from srl_agents.league.moved_games import moved_games
 from srl_agents.league.pairs import Pairs, WinMatrix, count_results, head_to_head, win_matrix
 from srl_agents.league.rating_intervals import (
     Evidence,
+    Prior,
     apart,
     correlations,
     ends,
+    gaps,
     limits,
+    with_lent_clusters,
 )
-from srl_agents.league.result_tails import OwnGames
 from srl_envs.errors import ConfigError
 
 __all__ = [
@@ -121,7 +124,7 @@ class RatingTable:
         if rows.size == 0:
             return math.nan
         down_N, up_N = (np.array([distance(r) for r in self.ratings]) for distance in (_down, _up))
-        widths_NN = apart(down_N[:, None], up_N[None, :], self.correlation_NN)
+        widths_NN = gaps(down_N, up_N, self.correlation_NN)
         return float(np.median(widths_NN[rows, columns]))
 
     def difference(self, agent: str, opponent: str) -> Interval:
@@ -129,10 +132,9 @@ class RatingTable:
         i, j = self._row(agent), self._row(opponent)
         one, other = self.ratings[i], self.ratings[j]
         gap = one.elo - other.elo
+        sides, others = (np.array([_down(row), _up(row)]) for row in (one, other))
         below, above = apart(
-            np.array([_down(one), _up(one)]),
-            np.array([_up(other), _down(other)]),
-            self.correlation_NN[i, j],
+            (sides, sides[::-1]), (others[::-1], others), self.correlation_NN[i, j]
         ).tolist()
         return Interval(gap, gap - below, gap + above, min(one.clusters, other.clusters))
 
@@ -327,11 +329,9 @@ def _table(
     zero_N = anchored / anchored.sum()
     shift_NN = np.eye(len(agents)) - zero_N[None, :]  # t -> t minus the anchors' mean
     elo_N = ELO_PER_NAT * (shift_NN @ found.t_N)
-    down_N, up_N, correlation_NN = _widths(games, found, known, shift_NN)
+    down_N, up_N, correlation_NN = _widths(games, found, known, shift_NN, ridge)
     order = np.lexsort((np.arange(elo_N.size), -elo_N))
-    ahead_NN = elo_N[:, None] - elo_N[None, :] > apart(
-        down_N[:, None], up_N[None, :], correlation_NN
-    )
+    ahead_NN = elo_N[:, None] - elo_N[None, :] > gaps(down_N, up_N, correlation_NN)
     np.fill_diagonal(ahead_NN, False)
     ends_N = (elo_N - down_N, elo_N + up_N)
     rows = _rows(agents, record, elo_N, ends_N, (ahead_NN, known.clusters_N))
@@ -347,7 +347,7 @@ def _table(
 
 
 def _widths(
-    games: MatchUps, found: Fit, known: Spread, shift_NN: Floats
+    games: MatchUps, found: Fit, known: Spread, shift_NN: Floats, ridge: float
 ) -> tuple[Floats, Floats, Floats]:
     """Distances to the lower and the upper ends, Elo, and the errors' correlations."""
     n = games.agents
@@ -368,37 +368,13 @@ def _widths(
         )
     )
     path_PN = model_PN / np.where(variance_N > 0, variance_N, 1.0)
-    down_N, up_N = ends(_own_games(games, found, path_PN), variance_N, allowed)
-    robust_NN = known.inverse_PP[:n, :n] - known.expected_NN + known.observed_NN
+    theta_P = np.append(found.t_N, math.log(found.nu)) if path_PN.shape[0] > n else found.t_N
+    prior = Prior(slope_N=ridge * theta_P @ path_PN, curvature_N=ridge * (path_PN**2).sum(axis=0))
+    down_N, up_N = ends(moved_games(games, theta_P, path_PN), variance_N, allowed, prior)
+    results_NN = with_lent_clusters(known.observed_NN, known.expected_NN, known.clusters)
+    robust_NN = known.inverse_PP[:n, :n] - known.expected_NN + results_NN
     correlation_NN = correlations(shift_NN @ robust_NN @ shift_NN.T)
     return ELO_PER_NAT * down_N, ELO_PER_NAT * up_N, correlation_NN
-
-
-def _own_games(games: MatchUps, found: Fit, path_PN: Floats) -> OwnGames:
-    """Every match-up once per agent in it, with how it changes while that agent moves."""
-    n, d_U = games.agents, difference(found.t_N, games)
-    columns = []
-    for seat, sign in enumerate(games.sign_S):
-        if sign:
-            agent_U = games.seat_US[:, seat]
-            move_U = sum(
-                other * path_PN[games.seat_US[:, s], agent_U]
-                for s, other in enumerate(games.sign_S)
-            )
-            columns.append((agent_U, d_U, move_U, games.win_U, games.tie_U, games.loss_U))
-    agent_R, d_R, move_R, win_R, tie_R, loss_R = (
-        np.concatenate(parts) for parts in zip(*columns, strict=True)
-    )
-    return OwnGames(
-        agent_R=agent_R,
-        d_R=d_R,
-        move_R=move_R,
-        win_R=win_R,
-        tie_R=tie_R,
-        loss_R=loss_R,
-        nu=found.nu,
-        nu_move_N=path_PN[n] if path_PN.shape[0] > n else np.zeros(n),
-    )
 
 
 def _rows(

@@ -30,6 +30,9 @@ from numpy.typing import NDArray
 from srl_agents.league.davidson import probabilities
 from srl_agents.league.intervals import Floats, Ints, totals
 
+MOVED = 0.4
+"""Part of an agent's largest move from which a match-up counts as moving with it. Not a half or a third,
+which are exact in balanced fields: rounding would decide."""
 _TURNS = 100
 _CLOSE = 1e-9
 """Error of a best move, log-odds or, beyond 1, relative."""
@@ -45,7 +48,7 @@ _normal_quantile = NormalDist().inv_cdf
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class OwnGames:
-    """Every agent's match-ups, one entry per agent of a match-up."""
+    """Match-ups that count by their tails, one entry per agent for which they do: at least its own."""
 
     agent_R: Ints
     d_R: Floats
@@ -179,6 +182,18 @@ class ResultTails:
         games = self._games
         tied_R = games.nu_move_N[games.agent_R]
         return self._sum(self._margin_R * games.move_R / 2 + games.tie_R * tied_R)
+
+    @cached_property
+    def opposed_SN(self) -> NDArray[np.bool_]:
+        """(2, N) whether a result speaks against far moves downwards, and upwards: it can end the side."""
+        games = self._games
+        telling_R = self._heavy_R > MOVED**2 * self._played_R
+        up_R, down_R = (
+            np.where(games.move_R > 0, *parts)
+            for parts in ((games.win_R, games.loss_R), (games.loss_R, games.win_R))
+        )
+        against = [self._sum(telling_R * (part_R + games.tie_R)) for part_R in (up_R, down_R)]
+        return np.stack(against) > 0
 
     @cached_property
     def _extremes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_agents.league.intervals import Floats
 from srl_agents.league.pairs import Pairs
-from srl_agents.league.rating_intervals import apart
+from srl_agents.league.rating_intervals import gaps
 from srl_agents.league.ratings import DEFAULT_RIDGE, Rating, RatingTable, rate
 from srl_envs.errors import ConfigError
 
@@ -99,9 +99,7 @@ def _ranked(order: list[Rating], correlation_NN: Floats) -> list[Rating]:
         np.array([getattr(rating, name) for rating in order]) for name in ("elo", "low", "high")
     )
     down_N, up_N = elo_N - low_N, high_N - elo_N
-    ahead_NN = elo_N[:, None] - elo_N[None, :] > apart(
-        down_N[:, None], up_N[None, :], correlation_NN
-    )
+    ahead_NN = elo_N[:, None] - elo_N[None, :] > gaps(down_N, up_N, correlation_NN)
     np.fill_diagonal(ahead_NN, False)
     return [
         replace(

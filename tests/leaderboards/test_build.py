@@ -323,6 +323,7 @@ def test_a_cycle_surprises_where_no_ranking_explains_it(tmp_path: Path) -> None:
 def test_large_fields_take_the_other_way_and_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("srl_agents.league.moved_games.MOST_MOVES", 0)
     with small_store(tmp_path / "league.db", "a", "b", "c") as store:
         for n in range(20):
             add(store, n, seats=("a", "b"), outcomes=(1.0, -1.0) if n % 3 else (-1.0, 1.0))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.claims import disagreement, ratings
+from leaderboards.claims import disagreement, ratings, wrong_claim
 from leaderboards.protocol import HELD_OUT, Protocol, load_protocol, schedule
 from srl_agents.league.ratings import ELO_PER_NAT
 from srl_agents.records import MatchResult, MatchSpec
@@ -187,3 +187,15 @@ def test_a_row_is_called_by_its_agent() -> None:
     assert "rows: alice: elo" in disagreement(
         {"rows": [{"agent": "alice", "elo": 1.0}]}, {"rows": [{"agent": "alice", "elo": 2.0}]}
     )
+
+
+def test_a_file_of_schema_1_is_compared_without_elo_intervals() -> None:
+    protocol = small("connect_four-v0")
+    true = ratings(protocol, played(protocol, [], 3, lambda spec: (1.0, -1.0)))
+    row = {**true["rows"][0], "low": -1.0, "best_rank": 2}
+    claimed = {**true, "resolution": 1.0, "rows": [row, *true["rows"][1:]]}
+    assert wrong_claim(true, true) == ""
+    assert wrong_claim(claimed, true)
+    assert wrong_claim({**claimed, "schema": 1}, true) == ""
+    other = {**row, "elo": row["elo"] + 1}
+    assert "elo" in wrong_claim({**claimed, "schema": 1, "rows": [other, *true["rows"][1:]]}, true)

@@ -12,6 +12,13 @@ from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import rate
 from srl_envs.errors import ConfigError
 
+
+@pytest.fixture(autouse=True)
+def own_games_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rate` counts as in a large field, where match-ups of others are not searched."""
+    monkeypatch.setattr("srl_agents.league.moved_games.MOST_MOVES", 0)
+
+
 POOL = ("bot:middle", "bot:random", "bot:strong")
 
 
