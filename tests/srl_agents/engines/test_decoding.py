@@ -226,7 +226,7 @@ def test_a_long_prompt_is_read_in_pieces_while_the_others_are_written(players: B
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
-def test_a_prompt_that_nobody_waits_for_any_more_is_read_on_by_the_next_who_asks(
+def test_the_next_request_reads_on_a_prompt_that_was_abandoned(
     players: BaseModel,
 ) -> None:
     one, other, again = (rows((None,), 1, seed=9)[0] for _ in range(3))
@@ -350,7 +350,7 @@ SHAPE: dict[str, Any] = {
     ],
     ids=lambda config: config.model_type,
 )
-def test_every_architecture_is_played_as_its_own_forward_says(config: PretrainedConfig) -> None:
+def test_every_architecture_is_played_as_by_its_own_forward(config: PretrainedConfig) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config).eval()

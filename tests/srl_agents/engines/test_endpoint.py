@@ -132,7 +132,7 @@ def test_another_refusal_ends_the_run_and_is_asked_once(endpoint: Maker) -> None
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"choices": []}', b"[]", b'"text"', b"{}"])
-def test_what_is_no_completion_is_named(body: bytes, endpoint: Maker) -> None:
+def test_an_answer_that_is_not_a_completion_is_named(body: bytes, endpoint: Maker) -> None:
     with (
         chat_server(body=body) as server,
         pytest.raises(ModelError, match="something else than a chat completion"),
@@ -141,7 +141,7 @@ def test_what_is_no_completion_is_named(body: bytes, endpoint: Maker) -> None:
 
 
 @pytest.mark.parametrize("content", [5, [{"type": "text", "text": "<action>bet</action>"}]])
-def test_a_reply_that_is_no_text_is_named(content: Any, endpoint: Maker) -> None:
+def test_a_reply_that_is_not_text_is_named(content: Any, endpoint: Maker) -> None:
     with (
         chat_server(reply=lambda _: content) as server,
         pytest.raises(ModelError, match="something else than a chat completion"),
@@ -176,7 +176,9 @@ def test_a_silent_server_is_given_up(endpoint: Maker) -> None:
         ("", ["stop"], "other"),
     ],
 )
-def test_a_reply_says_why_it_ended(reply: Any, finish: Any, kept: str, endpoint: Maker) -> None:
+def test_a_reply_has_the_reason_of_its_end(
+    reply: Any, finish: Any, kept: str, endpoint: Maker
+) -> None:
     """An empty reply of a limit, of a refusal and of a model that has nothing to say differ."""
     with chat_server(reply=lambda _: reply, finish=finish) as server:
         (answer,) = ask(endpoint(server.url))
@@ -269,7 +271,7 @@ def test_an_address_without_the_api_is_named(endpoint: Maker) -> None:
         endpoint(server.url.removesuffix("/v1")).check()
 
 
-def test_nobody_at_the_address_is_said_at_once(endpoint: Maker) -> None:
+def test_an_address_where_no_server_listens_is_reported_at_once(endpoint: Maker) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -302,7 +304,7 @@ def test_a_key_that_no_header_can_hold_is_refused_unshown(
     assert "sk-" not in str(caught.value)
 
 
-def test_white_space_around_the_key_is_no_part_of_it(
+def test_white_space_around_the_key_is_dropped(
     monkeypatch: pytest.MonkeyPatch, endpoint: Maker
 ) -> None:
     monkeypatch.setenv(API_KEY, " sk-right\r\n")

@@ -123,7 +123,7 @@ def test_what_no_waiting_changes_stops_at_once(refusal: tuple[int, str], words: 
     assert len(server.requests) == 1
 
 
-def test_a_limit_that_says_when_to_ask_again_is_no_empty_account() -> None:
+def test_a_limit_with_a_time_to_wait_is_not_an_empty_account() -> None:
     refusals = [(429, "You exceeded your quota, please check your plan and billing details")]
     with chat_server(refusals=refusals, answer_headers={"Retry-After": "1"}) as server:
         with an_engine(server) as engine:
@@ -187,7 +187,7 @@ def test_pauses_grow_to_a_bound(failed: int) -> None:
         ({"retry-after": "inf"}, 0.0),
     ],
 )
-def test_a_server_says_how_long_to_wait(headers: dict[str, str], seconds: float) -> None:
+def test_the_wait_that_a_server_asks_for_is_read(headers: dict[str, str], seconds: float) -> None:
     assert retry_after_s(headers, now_s=10.0) == pytest.approx(seconds)
 
 
@@ -244,7 +244,7 @@ def test_no_tag_that_opens_a_reply_stays_in_it(content: str) -> None:
         ("<action>5</action>", "apart", "<action>5</action>", "apart"),
     ],
 )
-def test_where_the_prompt_opens_thoughts_what_does_not_end_them_is_no_reply(
+def test_where_the_prompt_opens_thoughts_a_text_that_does_not_end_them_is_not_a_reply(
     content: str, reasoning: str, reply: str, thoughts: str
 ) -> None:
     body = a_body({"content": content, "reasoning": reasoning})
@@ -311,7 +311,7 @@ def test_an_answered_request_is_not_asked_again_by_a_later_engine(tmp_path: Path
         assert len(server.requests) == 3
 
 
-def test_a_reply_that_nobody_waits_for_any_more_is_kept(tmp_path: Path) -> None:
+def test_an_abandoned_reply_is_kept(tmp_path: Path) -> None:
     """As after Ctrl-C: it is paid for."""
     journal = ReplyJournal(tmp_path / "replies.jsonl")
     with chat_server(delay_s=0.2) as server:
@@ -395,7 +395,7 @@ def test_a_retry_waits_while_the_engine_sleeps_and_its_deadline_waits_too() -> N
         assert asyncio.run(nap()).text == "<action>bet</action>"
 
 
-def test_tokens_of_a_reply_that_nobody_waited_for_count_against_the_limit() -> None:
+def test_tokens_of_an_abandoned_reply_count_against_the_limit() -> None:
     """The provider may have counted them: at one a second, 150 are a long wait."""
     account = {"tokens_per_minute": 60.0}
     with (
@@ -441,7 +441,7 @@ def test_a_variable_that_a_provider_names_has_to_be_set(monkeypatch: pytest.Monk
         EndpointEngine(EndpointSettings(account=account, model="m"))
 
 
-def test_today_is_no_date_of_a_price_but_its_text_is() -> None:
+def test_the_date_of_a_price_is_a_text() -> None:
     tokens = TokenPrices(input=1.0, output=1.0)
     today = datetime.date.today().isoformat()
     assert (

@@ -170,7 +170,7 @@ def test_a_server_that_mixes_adapters_up_within_the_bound_is_refused(
         ({"tokens": False}, "takes no tokens. Start it by `srl serve MODEL`"),
     ],
 )
-def test_what_is_no_vllm_of_ours_is_refused_in_one_line(
+def test_another_server_than_vllm_is_refused_in_one_line(
     fault: dict[str, Any], words: str, base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:
     fake = served(VLLMFake(**fault), opened)
@@ -240,7 +240,7 @@ def test_a_look_refuses_no_server_that_is_sound_or_slow(base: BaseModel, opened:
     settings.look()
 
 
-def test_a_server_that_takes_no_adapters_says_how_to_start_it(
+def test_a_server_without_adapters_is_refused_with_the_command_that_starts_it(
     base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:
     fake = served(Fixed(), opened)

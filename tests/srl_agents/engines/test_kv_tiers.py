@@ -164,7 +164,7 @@ def test_the_threshold_is_what_a_return_saves_times_its_chance_against_writing()
     assert pays(fetch_s=None, compute_s=3.0, write_s=9.0)
 
 
-def test_a_place_that_is_slower_than_computing_is_left_alone(tmp_path: Path) -> None:
+def test_a_place_that_is_slower_than_computing_is_not_used(tmp_path: Path) -> None:
     now_s = 0.0
 
     def clock() -> float:

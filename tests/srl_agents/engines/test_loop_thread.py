@@ -36,7 +36,7 @@ def test_steps_go_on_between_jobs_until_there_is_no_more_to_do() -> None:
     assert steps == [0, 1, 2]
 
 
-def test_a_job_that_fails_tells_whoever_waits_and_no_other() -> None:
+def test_a_job_that_fails_raises_only_in_its_caller() -> None:
     loop = LoopThread("test", lambda: None, nothing_to_do)
 
     def fails() -> None:

@@ -35,6 +35,6 @@ def test_memory_is_read_as_vllm_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.1])
-def test_what_is_no_share_is_refused(share: float) -> None:
+def test_a_number_that_is_not_a_share_is_refused(share: float) -> None:
     with pytest.raises(ConfigError, match="more than 0, at most 1, or leave it out"):
         require_share(share)

@@ -140,7 +140,7 @@ def test_the_least_recently_used_leaf_goes_first() -> None:
     assert [enter(tree, "a", tokens)[1] for tokens in ((1, 3), (5,), (1, 2))] == [1, 1, 2]
 
 
-def test_versions_share_nothing_and_are_forgotten_alone() -> None:
+def test_versions_share_nothing_and_are_dropped_separately() -> None:
     tree = PrefixTree(1, 100)
     for version in ("a", "b"):
         row, cached = enter(tree, version, (1, 2, 3))

@@ -93,7 +93,7 @@ def test_a_journal_that_was_edited_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_told_before_kill_9_is_there_after_it(tmp_path: Path) -> None:
+def test_what_was_written_before_kill_9_is_there_after_it(tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
     for _ in range(3):
         with subprocess.Popen(

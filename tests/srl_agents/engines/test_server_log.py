@@ -49,7 +49,7 @@ NOISE = (
         ("(VllmWorker-0 pid=11) Exception: no such device\n", "Exception: no such device"),
     ],
 )
-def test_the_first_exception_is_told_without_what_followed_from_it(log: str, cause: str) -> None:
+def test_the_first_exception_is_found_without_what_followed_from_it(log: str, cause: str) -> None:
     assert cause_in("INFO starting\n" + log + NOISE) == cause
 
 

@@ -27,7 +27,7 @@ async def metrics_text(server: VLLMServer) -> str:
         await link.close()
 
 
-def test_the_page_has_vllms_lines_and_ours_and_tells_that_vllm_is_down(tmp_path: Path) -> None:
+def test_the_page_has_vllms_lines_and_ours_and_shows_that_vllm_is_down(tmp_path: Path) -> None:
     settings = VLLMServerSettings(model="m", python=sys.executable, restarts=2, kv_events=True)
     server = VLLMServer(settings, tmp_path / "log")
     assert server.events is not None
@@ -62,7 +62,7 @@ def test_the_page_has_vllms_lines_and_ours_and_tells_that_vllm_is_down(tmp_path:
     server.close()
 
 
-def test_a_page_tells_how_many_tokens_the_cache_holds() -> None:
+def test_a_page_has_the_tokens_that_the_cache_holds() -> None:
     page = 'vllm:x 1\nvllm:cache_config_info{block_size="32",engine="0",num_gpu_blocks="600"} 1.0\n'
     assert cache_tokens(page) == 19200
     assert cache_tokens(page.replace('"600"', '"None"')) is None

@@ -145,7 +145,7 @@ async def beside(engine: TransformersEngine, asked: list[GenerationRequest]) -> 
     return list(await asyncio.gather(*(engine.generate(request) for request in asked)))
 
 
-def test_the_embedded_engine_tells_thoughts_apart_with_honest_numbers(
+def test_the_embedded_engine_separates_thoughts_with_exact_log_probabilities(
     base: BaseModel, engine: TransformersEngine
 ) -> None:
     earlier = (EarlierTurn("Board 7", (50, 51, CLOSE, 52, 53, END), 3),)

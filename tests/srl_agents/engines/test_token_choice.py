@@ -62,7 +62,7 @@ def test_only_what_the_filters_leave_is_drawn(sampling: SamplingSettings, seed: 
     assert torch.equal(logprobs, expected)
 
 
-def test_a_logit_that_is_no_number_shows() -> None:
+def test_a_logit_that_is_nan_shows() -> None:
     logits = some_logits(0)
     logits[1, 7] = float("nan")
     logits[2, 7] = float("inf")

@@ -107,7 +107,9 @@ def test_equal_sequences_get_bit_equal_replies_whatever_was_played(base: BaseMod
     assert together(engine, asked) == first
 
 
-def test_sampling_leaves_the_trainers_model_and_the_global_generator_alone(base: BaseModel) -> None:
+def test_sampling_changes_neither_the_trainers_model_nor_the_global_generator(
+    base: BaseModel,
+) -> None:
     asked = requests(two_versions(base), 4)
     base.activate("bob")
     base.model.train()
@@ -229,7 +231,7 @@ def test_a_version_that_is_not_installed_is_refused(base: BaseModel) -> None:
     assert together(engine, []) == []
 
 
-def test_broken_weights_are_named_and_harm_nobody_else(base: BaseModel) -> None:
+def test_broken_weights_are_named_and_harm_no_other_version(base: BaseModel) -> None:
     base.add_adapter("alice", 1)
     base.set_adapter_tensors(
         "alice", {k: v * float("nan") for k, v in base.adapter_tensors("alice").items()}
@@ -325,7 +327,7 @@ def test_an_install_that_hangs_ends_with_its_deadline(base: BaseModel) -> None:
     assert str(version) not in base.frozen
 
 
-def test_a_loop_that_hangs_is_noticed_by_whoever_waits_for_it(
+def test_a_loop_that_hangs_is_noticed_by_its_callers(
     base: BaseModel,
 ) -> None:
     free = threading.Event()

@@ -94,7 +94,7 @@ def test_a_reply_that_was_cut_off_is_asked_for_again_under_its_seed(
     assert not any("kv_transfer_params" in request for request in stub.asked)
 
 
-def test_an_eviction_of_ours_is_told_what_the_game_knows(
+def test_our_eviction_receives_the_games_session_and_turns(
     stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
 ) -> None:
     async def play() -> int:
@@ -134,7 +134,7 @@ def test_a_server_that_lost_its_adapters_gets_them_back(
         b'"token_ids": [1, 2], "logprobs": {"content": [{"token_id": 1, "logprob": -1.0}]}}]}',
     ],
 )
-def test_an_answer_that_is_no_reply_is_refused(
+def test_an_answer_that_is_not_a_reply_is_refused(
     stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport, answer: bytes
 ) -> None:
     async def play() -> None:

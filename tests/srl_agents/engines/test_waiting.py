@@ -8,7 +8,7 @@ import re
 from srl_agents.engines.waiting import SilenceWatch, Waiting
 
 
-def test_a_wait_says_who_since_when_and_how_long_at_most() -> None:
+def test_a_wait_is_reported_with_name_beginning_and_limit() -> None:
     said: list[str] = []
 
     async def wait() -> None:
@@ -20,7 +20,7 @@ def test_a_wait_says_who_since_when_and_how_long_at_most() -> None:
     assert re.fullmatch(r"waiting for the server: 0 s since \d\d:\d\d:\d\d, at most 600 s", said[0])
 
 
-def test_a_loop_that_ticks_says_each_line_once() -> None:
+def test_a_loop_that_ticks_prints_each_line_once() -> None:
     said: list[str] = []
     wait = Waiting("the server", 600.0, said.append, every_s=0.0)
     wait.tick()

@@ -14,7 +14,7 @@ from srl_envs.errors import FaultError
 AT_ONCE, LONG_S = 0.0, 60.0
 
 
-def test_what_was_told_is_told_again_until_it_was_heard() -> None:
+def test_calls_are_returned_again_until_they_were_received() -> None:
     view = FarView()
     view.say("one")
     view.advance(3)

@@ -21,7 +21,7 @@ def reader(percents: list[float]) -> tuple[Callable[[], float], threading.Event]
     return read, failed
 
 
-def test_readings_count_once_and_a_failure_ends_reading_alone() -> None:
+def test_readings_count_once_and_a_failure_ends_only_reading() -> None:
     read, failed = reader([10.0, 30.0, 80.0])
     load = GPULoad(read, every_s=0.001)
     assert failed.wait(20)

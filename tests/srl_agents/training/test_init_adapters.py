@@ -126,7 +126,7 @@ def test_a_warm_start_goes_on_from_the_adapter(tmp_path: Path, model: Path, adap
         ("init_adapter=nowhere", "nowhere is not an adapter folder"),
     ],
 )
-def test_what_does_not_fit_is_refused_from_files_alone(
+def test_an_adapter_that_does_not_fit_is_refused_by_its_files(
     tmp_path: Path, model: Path, adapter: Path, override: str, message: str
 ) -> None:
     check_init_adapters(recipe(tmp_path, model, adapter), tmp_path / "run")
@@ -188,7 +188,7 @@ def test_settings_that_contradict_it_are_refused(
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
-def test_the_command_says_so_before_a_model_loads(
+def test_the_command_refuses_before_a_model_loads(
     tmp_path: Path,
     model: Path,
     adapter: Path,

@@ -76,7 +76,7 @@ def test_prompts_and_replies_are_those_of_the_recorded_game(
         (lambda: srl_envs.play("kuhn_poker-v0", {0: "random", 1: "random"}, seed=1), "trains on nim-v0"),
     ],
 )  # fmt: skip
-def test_what_is_no_game_of_the_recipe_is_refused(
+def test_a_game_of_another_recipe_is_refused(
     recipe: Callable[..., LeagueRecipe], tmp_path: Path, game: Callable[[], Transcript], words: str
 ) -> None:
     game().save(tmp_path / "games/a.jsonl")
@@ -93,7 +93,7 @@ def test_what_is_no_game_of_the_recipe_is_refused(
         (None, ("warm_start.recorded=/nowhere",), "/nowhere is not there"),
     ],
 )
-def test_what_is_no_recording_is_refused(
+def test_a_file_that_is_not_a_recording_is_refused(
     recipe: Callable[..., LeagueRecipe],
     tmp_path: Path,
     text: str | None,

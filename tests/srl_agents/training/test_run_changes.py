@@ -16,7 +16,7 @@ from srl_agents.training.vital_signs import Finding
 RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
 
 
-def test_a_change_says_what_it_means(tmp_path: Path) -> None:
+def test_a_change_is_listed_with_its_effect(tmp_path: Path) -> None:
     write_recipe(RUN, tmp_path)
     here = replace(
         RUN,
@@ -51,7 +51,7 @@ def test_replays_may_differ_until_a_checkpoint_was_written_with_the_new_settings
     assert repeats_since(tmp_path, 4)
 
 
-def test_a_run_knows_until_when_its_play_was_halved(tmp_path: Path) -> None:
+def test_halved_play_is_found_by_update(tmp_path: Path) -> None:
     """Matches since then round differently when the same command plays them whole again."""
     assert play_halved_after(tmp_path) == 0
     finding = Finding(fault="play_out_of_memory", message="no room")

@@ -86,7 +86,7 @@ def test_a_population_goes_on_with_more_matches_and_workers(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["name: other\n", "{", "\udcff"])
-def test_a_file_that_is_no_such_recipe_is_named(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_such_a_recipe_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / RECIPE).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ConfigError, match=r"recipe\.yaml is of another recipe"):
         check_folder(RUN, tmp_path)

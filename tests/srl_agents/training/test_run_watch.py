@@ -122,7 +122,7 @@ def test_leases_of_a_population_are_its_queue(tmp_path: Path) -> None:
     assert [(q.name, q.whole) for q in state.queues] == [("matches that are leased", 2)]
 
 
-def test_the_command_tells_a_run_from_an_episode(
+def test_the_command_distinguishes_a_run_from_an_episode(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["watch", str(run)]) == 0
@@ -154,7 +154,7 @@ def test_a_look_counts_what_workers_of_a_cluster_do(run: Path) -> None:
         '{"workers": [{"doing": "x", "starts": "y"}]}',
     ],
 )
-def test_what_is_no_list_of_workers_counts_nobody(written: str, run: Path) -> None:
+def test_a_file_that_is_not_a_list_of_workers_counts_none(written: str, run: Path) -> None:
     (run / "workers.json").write_text(written)
     assert RunWatch(run).look().workers == {}
 
@@ -167,7 +167,7 @@ def test_a_run_that_is_deleted_while_it_is_watched_is_said_to_be_gone(run: Path)
         watch.look()
 
 
-def test_a_run_says_where_people_answer_and_nothing_of_models() -> None:
+def test_a_run_shows_where_people_answer_and_nothing_of_models() -> None:
     at = "http://127.0.0.1:8080"
     people = [f"openai:human@{at}/v1", f"openai:human@{at}/v1/"]
     assert desks([*people, f"openai:tiny@{at}/v1", "tiny"]) == [at]

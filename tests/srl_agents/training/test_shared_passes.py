@@ -69,7 +69,7 @@ def test_a_shared_pass_that_does_not_fit_is_found_and_made_with_fewer_rows(
     assert all(learner.gradients for learner in parts.learners.values())
 
 
-def test_a_shared_pass_that_does_not_fit_ends_a_run_that_wants_that(
+def test_a_shared_pass_that_does_not_fit_ends_a_run_whose_policy_is_stop(
     base: BaseModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_out_above(monkeypatch, 8)

@@ -77,17 +77,17 @@ def collapses(rewards: list[float]) -> list[int]:
 
 
 @given(st.lists(st.floats(0, 0.1), max_size=60), st.floats(0, 0.02))
-def test_noise_and_a_slow_decline_are_no_collapse(noise: list[float], slope: float) -> None:
+def test_noise_and_a_slow_decline_are_not_a_collapse(noise: list[float], slope: float) -> None:
     assert collapses(noise) == []
     assert collapses([1.0 - slope * number for number in range(60)]) == []
 
 
-def test_a_learner_that_forgets_all_it_learned_has_collapsed_until_it_is_back() -> None:
+def test_a_learner_that_loses_all_it_learned_has_collapsed_until_it_is_back() -> None:
     climb = [0.0, 0.1, 0.3, 0.6, *[0.9, 0.95] * 5]
     assert collapses([*climb, *[0.0] * 8, *[0.9] * 3]) == [19, 20, 21, 22]
 
 
-def test_a_harder_level_is_no_collapse() -> None:
+def test_a_harder_level_is_not_a_collapse() -> None:
     assert collapses([0.1, *[0.9] * 12, *[0.3] * 8]) == []
 
 

@@ -30,5 +30,5 @@ def test_a_bot_that_cannot_read_through_the_wrappers_is_named(
     require_played("connect_four-v0", options, [])
 
 
-def test_bots_play_through_wrappers_that_leave_the_position_alone() -> None:
+def test_bots_play_through_wrappers_that_keep_the_position() -> None:
     require_played("connect_four-v0", match_options({}, (HISTORY,)), ["strong"])

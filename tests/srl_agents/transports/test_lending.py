@@ -139,7 +139,7 @@ def test_a_publisher_that_closes_waits_for_readers_that_have_begun(tmp_path: Pat
     "message",
     [b"", b"\xff\xff\xff\xff", b"\0\0\0\2[]", b"\0\0\0\3nan", ask("eve@1-0000000000000000")],
 )
-def test_whoever_talks_nonsense_gets_no_memory_and_disturbs_nobody(
+def test_a_peer_that_sends_nonsense_gets_no_memory_and_disturbs_no_reader(
     message: bytes, tmp_path: Path
 ) -> None:
     with publishing(tmp_path) as (transport, _):

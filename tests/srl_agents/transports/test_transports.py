@@ -82,7 +82,7 @@ def drifting(seed: int, versions: int) -> list[dict[str, torch.Tensor]]:
     st.lists(st.integers(0, 5), unique=True, max_size=5),
 )
 @settings(max_examples=15, deadline=None)
-def test_versions_told_from_each_other_open_in_any_order_whatever_was_released(
+def test_versions_stored_as_differences_open_in_any_order_whatever_was_released(
     seed: int, anchor_every: int, order: list[int], released: list[int]
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def test_a_small_change_is_a_small_file_and_every_so_many_are_whole(tmp_path: Pa
         (str(VERSION), "is stored as a difference from itself"),
     ],
 )
-def test_a_version_that_is_told_from_none_beside_it_is_refused(
+def test_a_difference_without_its_base_beside_it_is_refused(
     base: str, words: str, tmp_path: Path
 ) -> None:
     DeltaTransport(tmp_path / "elsewhere").publish(VERSION, TENSORS)
@@ -145,7 +145,7 @@ def test_a_version_that_is_told_from_none_beside_it_is_refused(
     ("mode", "user", "words"),
     [(0o777, 0, "open to other users"), (0o710, 0, "open to other"), (0o700, 1, "of this user")],
 )
-def test_memory_that_is_not_this_users_alone_is_neither_written_nor_read(
+def test_memory_that_other_users_may_write_is_neither_written_nor_read(
     mode: int, user: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every user can make a folder in /dev/shm, and could change what readers have mapped."""
