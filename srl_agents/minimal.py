@@ -48,9 +48,9 @@ class Settings:
     group_size: int = 8
     """Attempts per start state; their mean return is the baseline."""
     max_new_tokens: int = 8
-    """Per reply."""
+    """Most tokens per reply."""
     learning_rate: float = 1e-3
-    """Of AdamW, constant."""
+    """Learning rate of AdamW, constant."""
     clip: float = 0.2
     """Probability ratios are clipped to [1 - clip, 1 + clip]."""
     max_grad_norm: float = 1.0

@@ -85,7 +85,7 @@ class WeightVersion:
 
     @property
     def label(self) -> str:
-        """What people read, for example ``alice@3``."""
+        """Label for people, for example ``alice@3``."""
         return f"{self.learner}@{self.number}"
 
     @classmethod
@@ -111,11 +111,11 @@ def label_of(agent_id: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorHeader:
-    """What one tensor of an update is."""
+    """Name, type and shape of one tensor of an update."""
 
     name: str
     dtype: str
-    """As safetensors spells it, for example ``F32`` or ``BF16``."""
+    """Number type as safetensors spells it, for example ``F32`` or ``BF16``."""
     shape: tuple[int, ...]
 
 
@@ -208,9 +208,9 @@ class Served:
     completion_tokens: int | None = None
     """Thoughts are part of it."""
     reasoning_tokens: int | None = None
-    """Of the completion's, those that were thoughts."""
+    """Completion tokens that were thoughts."""
     cached_tokens: int | None = None
-    """Of the prompt's, those that the endpoint had already."""
+    """Prompt tokens that the endpoint had already cached."""
     cost: float | None = None
     """In the currency of the price file; None where the price or the tokens are unknown."""
     model: str = ""
@@ -218,7 +218,7 @@ class Served:
     fingerprint: str = ""
     """Fingerprint of the system behind the model, as the reply gives it."""
     failed_tries: tuple[FailedTry, ...] = ()
-    """Those before this reply came, in order."""
+    """Failed tries before this reply came, in order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -321,7 +321,7 @@ class Episode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extent:
-    """How much there is in a batch, for means over it."""
+    """Numbers of rows and tokens in a batch, for means over it."""
 
     rows: int
     tokens: float
@@ -362,7 +362,7 @@ class TrainingBatch:
     advantages_RT: NDArray[np.float32]
     """0 where nothing is learned."""
     whole: Extent | None = None
-    """What these rows are a share of; None where they are all of it."""
+    """Extent of the batch that these rows are a share of; None for a whole batch."""
 
     @property
     def rows(self) -> int:
@@ -371,7 +371,7 @@ class TrainingBatch:
 
     @property
     def extent(self) -> Extent:
-        """What the loss is a mean over: the whole batch, also of a share."""
+        """Extent of the whole batch, over which the loss is a mean, also for a share."""
         return self.whole or Extent(rows=self.rows, tokens=float(self.learned_RT.sum()))
 
     def share(self, part: int, parts: int) -> Self | None:
@@ -407,4 +407,4 @@ class CriticBatch(TrainingBatch):
     values_RT: NDArray[np.float32]
     """What the critic said before each token when the rows were judged; 0 where masked."""
     returns_RT: NDArray[np.float32]
-    """What it should have said; 0 where masked."""
+    """Targets of the critic's values; 0 where masked."""

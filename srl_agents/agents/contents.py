@@ -27,7 +27,7 @@ ENDPOINT = "endpoint"
 THINKING = "thinking"
 """Key of what an endpoint is asked for beside prompt and sampling; absent where that is nothing."""
 API = "openai-chat"
-"""How endpoints are asked."""
+"""Protocol of requests to endpoints."""
 _NOT_BEHAVIOUR = frozenset(
     {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
 )
@@ -131,7 +131,7 @@ def chat_contents(chat: ChatTokenizer, examples: tuple[Example, ...] = ()) -> di
 
 
 def _filters(sampling: SamplingSettings) -> dict[str, float]:
-    """Those that take anything away."""
+    """Sampling filters that exclude tokens, by name."""
     untouched = SamplingSettings()
     return {
         name: getattr(sampling, name)

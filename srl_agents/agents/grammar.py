@@ -42,7 +42,7 @@ class BotName:
         _require_readable(self, self.bot)
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The name in the form that `parse` reads."""
         return BOT + self.bot
 
 
@@ -61,7 +61,7 @@ class ModelName:
         _require_readable(self, self.model, self.adapter, self.prompt)
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The name in the form that `parse` reads."""
         adapter = f"+{self.adapter}" if self.adapter else ""
         return self.model.replace("+", "++") + adapter + _suffix(self.prompt)
 
@@ -71,7 +71,7 @@ class EndpointName:
     """A model behind an HTTP endpoint."""
 
     model: str
-    """As the server calls it."""
+    """Name of the model on the server."""
     url: str
     """Base address of its API, or the name of a provider."""
     prompt: str = ""
@@ -86,7 +86,7 @@ class EndpointName:
         return self.url.rstrip("/").removesuffix("/v1") if self.model == HUMAN else None
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The name in the form that `parse` reads."""
         return f"{ENDPOINT}{self.model}@{self.url}{_suffix(self.prompt)}"
 
 
@@ -97,7 +97,7 @@ class HumanName:
     prompt: ClassVar[str] = ""
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The name in the form that `parse` reads."""
         return HUMAN
 
 

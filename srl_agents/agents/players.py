@@ -43,7 +43,7 @@ class ModelPolicy:
         key: tuple[int, ...],
         earlier: tuple[EarlierTurn, ...] = (),
     ) -> GenerationRequest:
-        """What the engine is asked for one turn.
+        """The engine's request for one turn.
 
         Args:
             observation: what the reply answers.

@@ -40,7 +40,7 @@ class PlayedExamplesSettings:
     turns: int = 3
     """Examples per game, 1 to 16; the first is an opening, later ones lie deeper in a match."""
     seed: int = 0
-    """Of the first episode; the next ones count up."""
+    """Seed of the first episode; the next ones count up."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.turns <= 16:
@@ -53,7 +53,7 @@ class PlayedExamplesSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromptSettings:
-    """What a policy reads before each observation."""
+    """Prompt of a policy: the text that it reads before each observation."""
 
     system: str | None = None
     """System message; the chat template's own if absent."""
@@ -78,7 +78,7 @@ class PromptSettings:
         return tuple((turn.observation, turn.reply) for turn in self.examples)
 
     def followed_by(self, more: Examples) -> PromptSettings:
-        """The same, with further examples behind its own."""
+        """These settings, with further examples behind their own."""
         turns = tuple(ExampleTurn(observation=seen, reply=said) for seen, said in more)
         return replace(self, examples=self.examples + turns)
 

@@ -48,7 +48,7 @@ Activation = Literal["start", "reply"]
 Shape = tuple[int, float]
 """Rank and alpha of an adapter."""
 NO_ADAPTER: Shape = (8, 16.0)
-"""Of a base on which no adapter is named."""
+"""Rank and alpha of a base without adapters."""
 _LABEL = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)")
 _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _OTHER_KINDS = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save")
@@ -57,7 +57,7 @@ _OTHER_KINDS = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modu
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asking:
-    """How endpoints are asked; no part of what an agent is."""
+    """How requests to endpoints are made; not part of an agent's identity."""
 
     concurrency: int = 16
     """Requests to one model at once."""
@@ -91,9 +91,9 @@ class Playing:
     sampling: SamplingSettings
     asking: Asking = field(default_factory=Asking)
     dtype: Literal["auto", "float32", "bfloat16"] = "float32"
-    """Of the bases that are loaded."""
+    """Number type of the bases that are loaded."""
     device: str = "auto"
-    """Of the bases that are loaded."""
+    """Device of the bases that are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Candidate:
 
     name: AgentName
     prompt: PromptSettings = NO_PROMPT
-    """What it is shown before every observation."""
+    """Prompt that stands before every observation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,11 +111,11 @@ class Seated:
 
     policy: Policy
     contents: dict[str, Any]
-    """What decides its replies."""
+    """Values that determine its replies, from which its digest is made."""
     engine: TransformersEngine | None = None
-    """Of a model that is loaded here."""
+    """Engine of a model that is loaded here; None for endpoints and bots."""
     shape: Shape = NO_ADAPTER
-    """Of its adapter."""
+    """Rank and alpha of its adapter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ class ModelPlayer:
         self._reply = reply
         self._earlier: list[EarlierTurn] = []
         self.thoughts = ""
-        """What it wrote before its last reply."""
+        """Thoughts that it wrote before its last reply."""
 
     def __call__(self, text: str) -> str:
-        """Its reply, without thoughts."""
+        """The policy's reply to a text, without thoughts."""
         written = self._reply(text, self._earlier)
         self._earlier.append(EarlierTurn(text, written.token_ids, written.thought_tokens))
         self.thoughts = written.thoughts

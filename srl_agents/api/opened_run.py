@@ -31,9 +31,9 @@ class Run:
     """A run in its folder. Every method reads the files as they are now, also while the run goes on."""
 
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     recipe: LeagueRecipe
-    """What was trained, with all settings."""
+    """The run's recipe, with all settings."""
     outcome: Outcome | None = None
     """How the call of `train` that returned this run ended; None for a run that was opened."""
     first: bool = True
@@ -140,7 +140,7 @@ class Run:
         return find_agent(last.get(name, name), [*map(str, versions), *bases, *bots])
 
     def _candidate(self, agent: str) -> Candidate:
-        """What plays under an agent id of the run."""
+        """The agent that plays under an agent id of the run."""
         if agent.startswith(BOT):
             return Candidate(BotName(agent.removeprefix(BOT)))
         if agent in (base.name for base in self.recipe.bases):

@@ -123,7 +123,7 @@ class Request:
 
     @property
     def _name(self) -> str:
-        """What messages call the recipe."""
+        """Name of the recipe in messages."""
         given = self.recipe
         if isinstance(given, LeagueRecipe):
             return given.name

@@ -225,7 +225,7 @@ class _Training:
 
 
 def title_of(recipe: LeagueRecipe) -> str:
-    """What is trained on what, in one line."""
+    """Title of a run in one line: learners, model and games."""
     return (
         f"{recipe.name}: {', '.join(game.name for game in recipe.games)} with "
         f"{', '.join(base.name for base in recipe.bases)}"

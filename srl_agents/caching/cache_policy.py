@@ -23,7 +23,7 @@ class Knowledge:
     ends: bool = False
     """The session asks for nothing after this request."""
     turns_ahead: int | None = None
-    """How many other seats move before this session asks again."""
+    """Number of other seats that move before this session asks again."""
     reply_tokens: int | None = None
     """Length of the reply, where it is already known; otherwise `CachePolicy.replied` reports it."""
 

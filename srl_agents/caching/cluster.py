@@ -20,21 +20,21 @@ from srl_agents.caching.traces import Request, Trace
 from srl_envs.errors import ConfigError
 
 By = Literal["memory", "objectives"]
-"""What a waiting prompt begins by."""
+"""Rule by which a waiting prompt begins."""
 LONGEST_S = 1e7
-"""Of a replay; times far beyond it cannot tell two steps apart."""
+"""Longest time of a replay, in seconds; beyond it two steps cannot be distinguished."""
 MOST_NODES = 100_000
 USUAL = Objectives(first_token_s=2.0, between_tokens_s=0.1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """What the trace is replayed on."""
+    """Description of the cluster on which a trace is replayed."""
 
     shape: ModelShape
     device: Device
     tiers: tuple[Tier, ...]
-    """Per node, fastest first."""
+    """Tiers of each node, fastest first."""
     policy: str = "lru"
     nodes: int = 1
     prefill_nodes: int | None = None
@@ -130,7 +130,7 @@ class Outcome:
     instances: list[Instance]
     links: LinkTraffic
     orders: list[list[Request]]
-    """Per node, the prompts that it read, in order."""
+    """Prompts that each node read, in order."""
     read_blocks: int
     """Blocks asked for, those of prompts that were read twice included."""
 

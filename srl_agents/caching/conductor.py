@@ -47,14 +47,14 @@ class Placed:
 
 @dataclass(slots=True)
 class Conducted:
-    """What a conductor did since it was last asked."""
+    """Counts of a conductor's decisions since the last call."""
 
     requests: Counter[int] = field(default_factory=Counter)
     """Placed, by instance."""
     blocks: int = 0
-    """Of their prompts."""
+    """Blocks of their prompts."""
     known: int = 0
-    """Of these, those that the chosen instance must have had."""
+    """Blocks among them that the chosen instance must have had."""
     moved: int = 0
     """Requests that were placed once more, because an instance failed them."""
 
@@ -72,11 +72,11 @@ class _Instance:
     held: Counter[Hashable] = field(default_factory=Counter)
     """How many of those that it works on have a block in their prompts."""
     reply_blocks: int = 0
-    """Of those that it works on."""
+    """Reply blocks of the requests that it works on."""
     waiting: list[tuple[float, int, Placed]] = field(default_factory=list)
     running: int = 0
     times: StepTimes = field(default_factory=StepTimes)
-    """Of its steps, where a block stands for a prompt's token."""
+    """Times of its steps, where a block stands for a prompt's token."""
     busy_s: float = 0.0
     """Seconds of all requests that it worked on."""
     busy_until_s: float = 0.0

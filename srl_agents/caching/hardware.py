@@ -30,7 +30,7 @@ class ModelShape:
     tied: bool = False
     """Input and output embeddings are one matrix."""
     bytes_per_value: float = 2.0
-    """Of weights, keys and values: 2 for bfloat16."""
+    """Bytes per value of weights, keys and values: 2 for bfloat16."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -189,7 +189,7 @@ TIER_RATES = {"device": math.inf, "host": 50e9, "disk": 6e9}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What nodes are joined by."""
+    """A link between nodes."""
 
     name: str
     bytes_per_s: float

@@ -30,7 +30,7 @@ class Job:
     prefill_s: float = 0.0
     """Device time left to read the prompt; an estimate until it starts."""
     chunk_flops: float = 0.0
-    """Of every chunk that it is read in."""
+    """Operations of every chunk in which the prompt is read."""
     fetched_s: float = 0.0
     """When the cached part, or a prompt read elsewhere, is in the device."""
     first_token_s: float = math.nan

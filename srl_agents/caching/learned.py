@@ -51,7 +51,7 @@ _SHARED = object()
 
 
 class _Past(Generic[Key]):
-    """What is remembered of a block, cached or not."""
+    """History of a block, cached or not."""
 
     __slots__ = ("count", "epoch", "kind", "session")
 
@@ -254,7 +254,7 @@ class LearnedReuse(BlockTree[Key, Value]):
 
 
 def _reply_class(tokens: int) -> int:
-    """Of a reply whose length is known."""
+    """Class of a reply whose length is known."""
     return 1 + bisect_left(_REPLY_TOKENS, tokens)
 
 

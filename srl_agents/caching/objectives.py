@@ -62,7 +62,7 @@ class Objectives:
 
 
 class Candidate(NamedTuple):
-    """What is known of a request that waits."""
+    """Facts about a request that waits."""
 
     waited_s: float
     first_s: float

@@ -45,7 +45,7 @@ def make_policy(name: str, capacity: int, trace: Trace) -> BlockPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay counted."""
+    """Counts of a replay."""
 
     hits_R: NDArray[np.int64]
     """(R,) blocks of each request that were cached, with everything before them."""

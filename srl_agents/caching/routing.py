@@ -23,7 +23,7 @@ class Router(Protocol):
         ...
 
     def lost(self, instance: Instance) -> None:
-        """It has died."""
+        """Drop an instance that has died."""
         ...
 
 
@@ -60,7 +60,7 @@ class LeastLoaded(_Forgetful):
 
 
 class Affinity:
-    """As the conductor of real engines places.
+    """Places requests by the rule of the conductor of real engines.
 
     Args:
         capacities: blocks that each instance keeps.
@@ -79,7 +79,7 @@ class Affinity:
         return alive[chosen.instance]
 
     def ended(self, job: Job) -> None:
-        """Its work no longer counts."""
+        """Drop the work of a job that has ended."""
         self._placement.end(self._placed.pop(job.number))
 
     def lost(self, instance: Instance) -> None:

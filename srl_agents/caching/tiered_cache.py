@@ -31,7 +31,7 @@ class Lookup:
     hits: int
     """Blocks of it."""
     per_tier: list[int]
-    """The same by the tier that they come from."""
+    """Hits by the tier that they come from."""
     fetch_s: float
     """Time until the slower tiers' part is in the device."""
 
@@ -125,4 +125,4 @@ class LinkTraffic:
     """Whole prompts, from prefill to decode nodes."""
     transfers: int = 0
     blocks: int = 0
-    """Of the cached prefixes."""
+    """Blocks of the cached prefixes."""

@@ -25,7 +25,7 @@ TOKENS_PER_BLOCK = 512
 _REQUIRED = ("timestamp", "input_length", "output_length", "hash_ids")
 _OPTIONAL = ("session", "ends")
 _MOST_TOKENS = 10**12
-"""Of a prompt or a reply; more is a broken line."""
+"""Most tokens of a prompt or a reply; a line with more is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ def with_sessions(trace: Trace) -> Trace:
 
 
 def marked_ends(requests: Sequence[Request]) -> tuple[Request, ...]:
-    """The same requests; the last one of every session ends it."""
+    """The requests, with the last one of every session marked as its end."""
     last = {request.session: number for number, request in enumerate(requests)}
     return tuple(
         replace(request, ends=request.session is not None and last[request.session] == number)

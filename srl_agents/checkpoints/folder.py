@@ -38,7 +38,7 @@ _SAVING = threading.Lock()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
-    """What `save` was given."""
+    """The arguments of `save`, as read back."""
 
     step: int
     tensors: dict[str, dict[str, Tensor]]

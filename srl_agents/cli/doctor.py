@@ -29,7 +29,7 @@ Exit code: 0 nothing is wrong, 1 something is, 2 the folder holds no run.
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """What to look at."""
+    """Options of `srl doctor`."""
 
     run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="[RUN]")] = None
     """Folder of a run of `srl train`; the machine if absent."""

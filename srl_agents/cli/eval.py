@@ -72,9 +72,9 @@ class EvalOptions:
     max_new_tokens: int = 512
     """Longest reply."""
     temperature: float = 0.0
-    """Of sampling; 0 is greedy."""
+    """Temperature of sampling; 0 is greedy."""
     seed: int = 0
-    """Of sampling."""
+    """Seed of sampling."""
     python: str | None = None
     """An interpreter that has Inspect."""
     out: Path | None = None

@@ -36,7 +36,7 @@ class Check:
     good: bool
     message: str
     fix: str = ""
-    """What helps; empty where nothing has to."""
+    """Remedy; empty for a check that passed."""
 
 
 def examine() -> Iterator[Check]:

@@ -87,7 +87,7 @@ class KVOptions:
     admission: By = "memory"
     """objectives: prompts that can still hold --ttft-s are read first, and none that breaks --tbt-s."""
     tokens_per_block: int = TOKENS_PER_BLOCK
-    """Of the trace's hashes."""
+    """Tokens per block of the trace's hashes."""
     json: bool = False
     """Print JSON instead of a table."""
     plot: Path | None = None

@@ -55,17 +55,17 @@ class PlayOptions:
     policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="AGENT ...")]
     """One per seat."""
     seed: int = 0
-    """Of the first episode; the next ones count up."""
+    """Seed of the first episode; the next ones count up."""
     split: Annotated[str, tyro.conf.arg(metavar="{train,eval}")] = "train"
     """Which instances: those for training, or those held back for measuring."""
     episodes: int = 1
-    """How many seeds are played."""
+    """Number of seeds that are played."""
     mirror: bool = False
     """Play each seed once in every seating."""
     option: Annotated[
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
     ] = ()
-    """Of the environment; `srl envs ENV` lists them."""
+    """Options of the environment; `srl envs ENV` lists them."""
     max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Longest reply of a language model; a default per environment if absent."""
     save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -199,7 +199,7 @@ def play_one(
 
 @dataclass(frozen=True)
 class Result:
-    """What one policy of the command line did over all games."""
+    """Results of one policy of the command line over all games."""
 
     name: str
     games: int
@@ -216,11 +216,11 @@ class Result:
 
 @dataclass
 class Table:
-    """Who sits where, and what they have won."""
+    """Seats of the policies, and their results so far."""
 
     spec: EnvSpec
     seats: int
-    """Of the environment as it was made; an option may change it."""
+    """Number of seats of the environment as it was made; an option may change it."""
     options: PlayOptions
     view: TranscriptView
     played: list[tuple[int, Transcript]] = field(default_factory=list)

@@ -17,13 +17,13 @@ class Turn:
 
     seat: int
     text: str
-    """What it saw before the step."""
+    """Text that the seat saw before the step."""
     before: str | None
     """What it saw when it last moved, or where it waits, one step earlier; None at first."""
     reply: str | None
     """None where it was not on move."""
     thoughts: str
-    """What it wrote before the reply; the game did not read it."""
+    """Thoughts before the reply; the game did not read them."""
     invalid: str | None
     """None, ``malformed`` or ``illegal``."""
     played: str | None
@@ -59,9 +59,9 @@ class RecordedEpisode:
     """Agents per seat; empty where the file does not name them."""
     steps: tuple[RecordedStep, ...]
     last_board: str | None
-    """What a spectator sees at the end."""
+    """The spectator's view at the end."""
     last: tuple[tuple[str, str], ...]
-    """Per seat: what it saw before the last step, and at the end."""
+    """Text that each seat saw before the last step, and at the end."""
     differs: tuple[str, ...]
     """Parts of the transcript that do not replay to what it claims; empty for an honest one."""
 

@@ -19,7 +19,7 @@ from srl_agents.training.run_gauges import gauges_of
 from srl_agents.training.run_watch import RunState, RunWatch
 
 _QUIET_S = 120.0
-"""Of silence, after which it is said in colour."""
+"""Seconds of silence after which the time is shown in colour."""
 
 
 def watch_run(folder: Path, *, every_s: float, once: bool, as_json: bool) -> None:
@@ -70,7 +70,7 @@ def serve_run(folder: Path, port: int) -> None:
 
 
 def shown(state: RunState) -> RenderableType:
-    """What is seen of one look."""
+    """The view of one state of a run."""
     unit = "updates" if state.kind == "league" else "matches"
     head = Text(f"{state.run}: {state.done} of {state.whole} {unit}", style="bold")
     if state.silent_s is not None:

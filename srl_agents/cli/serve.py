@@ -57,13 +57,13 @@ class ServeOptions:
     max_length: int | None = None
     """Prompt and reply together, in tokens; the model's own if absent."""
     dtype: str = "auto"
-    """Of the weights; ``float32`` agrees best with training on a CPU."""
+    """Number type of the weights; ``float32`` agrees best with training on a CPU."""
     block_tokens: int | None = None
     """Tokens in one block of the prefix cache; vLLM's own if absent."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
     cache: VLLMCache = field(default_factory=VLLMCache)
-    """What is kept, how and where."""
+    """Settings of the KV cache."""
     kv_events: bool = False
     """Count the blocks that it stores and removes, on the page of --metrics-port."""
     memory_share: float | None = None

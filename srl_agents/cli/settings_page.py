@@ -48,9 +48,9 @@ class Setting:
     kind: str
     """Its type, as the source has it, without annotations for the command line."""
     default: str
-    """As the source has it; empty where there is none."""
+    """Default value as the source has it; empty where there is none."""
     text: str
-    """What stands under it, on one line; empty where nothing does."""
+    """The text under the field, on one line; empty without a text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,7 @@ class Group:
 
     name: str
     path: str
-    """Of its file, from the root of the repository."""
+    """Path of its file, from the root of the repository."""
     line: int
     text: str
     """The first paragraph of its docstring."""

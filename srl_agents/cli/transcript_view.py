@@ -53,7 +53,7 @@ def news(before: str, after: str) -> str:
 
 
 def verdict(invalid: str | None, played: str | None) -> str:
-    """What became of a reply.
+    """Verdict on a reply: accepted or not, and the move that was played.
 
     Args:
         invalid: why it was refused; None where it was not.
@@ -150,7 +150,7 @@ class TranscriptView:
             self._print("`help` explains how to type a move or a program.", "dim")
 
     def reply(self, seat: int, reply: str, spent_s: float) -> None:
-        """What ``seat`` answered."""
+        """Show the reply of ``seat``."""
         if self._shows(seat) and self._names[seat] != HUMAN:
             took = f" after {spent_s:.1f} s" if spent_s > _SLOW_S else ""
             self._block(seat, f"{self._who(seat)} replies{took}", printable(reply) or "(nothing)")
@@ -166,7 +166,7 @@ class TranscriptView:
         self._print(f"{self._who(seat)}: {move}{paid}", "red" if invalid else "green")
 
     def last_look(self, seat: int, text: str) -> None:
-        """What ``seat`` sees when all is over."""
+        """Show the text that ``seat`` sees at the end."""
         if self._shows(seat):
             before = self._seen.get(seat, "")
             self._block(seat, f"{self._who(seat)} sees at the end", printable(news(before, text)))

@@ -64,13 +64,13 @@ class WatchOptions:
     ] = ()
     """Who plays, one per seat; none where a file is given."""
     seed: int = 0
-    """Of the episode that agents play."""
+    """Seed of the episode that agents play."""
     max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Longest reply of a language model that plays; a default per environment if absent."""
     html: Annotated[Path | None, tyro.conf.arg(metavar="OUT")] = None
     """Write a web page here instead."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
-    """Of the players, seat by seat."""
+    """Names of the players, seat by seat."""
     all: bool = False
     """Print all steps of an episode at once, or look at a run once, also in a terminal."""
     full: bool = False
@@ -163,7 +163,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Screen:
-    """What is shown at once: a step, or the end."""
+    """One screen: a step, or the end."""
 
     title: str
     blocks: tuple[Block, ...]

@@ -28,7 +28,7 @@ class FederatedSettings(CoordinationSettings):
     every: int = 5
     """Updates between two merges."""
     local_share: float = 0.5
-    """How much of itself a learner keeps, in [0, 1]."""
+    """Share of its own weights that a learner keeps, in [0, 1]."""
     weights: Literal["performance", "rows", "even"] = "performance"
     """What a learner's share of the common part follows: its running mean of reward, the rows it
     trained on since the last merge, or nothing."""

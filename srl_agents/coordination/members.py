@@ -22,7 +22,7 @@ class AdapterShape:
     base: str
     """Name of the frozen model."""
     rank: int | None
-    """Of LoRA's factors; None: the tensors are whole weights."""
+    """Rank of LoRA's factors; None: the tensors are whole weights."""
     scaling: float = 1.0
     """alpha / rank: the adapter adds scaling * B @ A."""
 
@@ -43,7 +43,7 @@ class Member:
 
 @dataclass(kw_only=True, slots=True)
 class Decision:
-    """What the loop has to do, and what there is to say about it."""
+    """Changes that the training loop applies, and the metrics of the decision."""
 
     changes: dict[str, Tensors] = field(default_factory=dict)
     """By learner: before the step, the gradients to step along, and who is absent takes no step;

@@ -118,7 +118,7 @@ class Processes:
         return self._mesh
 
     def gather(self, value: T) -> list[T]:
-        """What every process gives, by rank; returns when all have given.
+        """The values of all processes, by rank; returns when all have given one.
 
         Args:
             value: see `to_bytes`.

@@ -36,7 +36,7 @@ _DTYPES = frozenset(
         "bool",
     }
 )
-"""Of tensors."""
+"""Number types of tensors."""
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "set": set,

@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Played:
-    """What one policy played in seats that learn."""
+    """Turns and rewards of one policy in seats that learn."""
 
     seats: list[tuple[Episode, Trajectory]]
     group_E: Ints
@@ -162,7 +162,7 @@ class CreditAssigner:
         return paid, metrics | {"rows": float(len(paid))}
 
     def state(self) -> dict[str, Any]:
-        """What later updates depend on, as JSON values."""
+        """State that later updates depend on, as JSON values."""
         return {
             "estimator": self._estimator.state(),
             "adaptive": {name: weights.state() for name, weights in self._adaptive.items()},
@@ -264,7 +264,7 @@ class CreditAssigner:
         return self._turn_rewards(played, worth_E)
 
     def _turn_rewards(self, played: _Played, worth_E: Floats) -> tuple[Floats, Flags]:
-        """As `_rewards`, turn by turn."""
+        """Rewards as in `_rewards`, turn by turn."""
         turns = [t.turns for _, t in played.seats]
         rewards_EK = np.zeros((len(turns), max(1, *map(len, turns))))
         valid_EK = np.zeros(rewards_EK.shape, dtype=bool)

@@ -33,7 +33,7 @@ class Credit(Protocol):
         """See `CreditAssigner.paid_turns`."""
 
     def state(self) -> dict[str, Any]:
-        """What later updates depend on, as JSON values."""
+        """State that later updates depend on, as JSON values."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
@@ -57,7 +57,7 @@ class CreditByGame:
 
     @property
     def settings(self) -> CreditSettings:
-        """Of the first game."""
+        """Credit settings of the first game."""
         return next(iter(self._credits.values())).settings
 
     def assign(

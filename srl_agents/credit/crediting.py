@@ -17,7 +17,7 @@ from srl_envs.settings import build
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credited:
-    """What one learner is to learn from an update's episodes."""
+    """Rows with advantages that one learner learns from in an update."""
 
     learner: str
     rows: tuple[tuple[Turn, float], ...]

@@ -32,7 +32,7 @@ _FLAT = 1e-9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Earned:
-    """What one policy earned in an update."""
+    """Returns of one policy in an update, with their groups and roles."""
 
     rewards_EK: Floats
     """0 where not valid."""
@@ -79,7 +79,7 @@ class Estimator(ABC):
         """
 
     def state(self) -> dict[str, Any]:
-        """What later updates depend on, as JSON values."""
+        """State that later updates depend on, as JSON values."""
         return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - most remember nothing

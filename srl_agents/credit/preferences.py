@@ -99,16 +99,16 @@ class PreferenceBatch:
     learner: str
     pairs: tuple[Preference, ...]
     whole: Extent | None = None
-    """What these pairs are a share of; None where they are all of it."""
+    """Extent of the batch that these pairs are a share of; None for a whole batch."""
 
     @property
     def rows(self) -> int:
-        """How many replies there are, two per pair."""
+        """Number of replies, two per pair."""
         return 2 * len(self.pairs)
 
     @property
     def extent(self) -> Extent:
-        """What the loss is a mean over: the whole batch, also of a share."""
+        """Extent of the whole batch, over which the loss is a mean, also for a share."""
         tokens = sum(len(pair.chosen_ids) + len(pair.rejected_ids) for pair in self.pairs)
         return self.whole or Extent(rows=self.rows, tokens=tokens)
 

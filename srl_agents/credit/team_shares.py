@@ -25,7 +25,7 @@ _ORDERS = 8
 def difference_shares(
     episode: Episode, mates: Sequence[int], replayed: Replayed
 ) -> dict[int, float]:
-    """What the team's mean outcome lost if the seat had been idle.
+    """Difference rewards: the loss of the team's mean outcome if the seat had been idle.
 
     Has the gradient of the team's mean wherever the others' replies do not answer the seat's, because
     what it takes away does not depend on the seat: the same direction with less noise.

@@ -38,7 +38,7 @@ Plan = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one agent scored in one task."""
+    """Result of one agent in one task."""
 
     agent: str
     task: str
@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def half_width(self) -> float:
-        """Of the 95 % interval of the mean, by Student's t over clusters."""
+        """Half width of the mean's 95 % interval, by Student's t over clusters."""
         return _half_width(_clustered(self.samples))
 
     def gain_over(self, other: Measured) -> tuple[float, float]:

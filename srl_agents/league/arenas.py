@@ -35,15 +35,15 @@ class Arena:
     levels: tuple[dict[str, Any], ...] = ()
     """Options of training from easy to hard, each whole."""
     rows: tuple[RowCounts, ...] = (NO_ROWS,)
-    """Of the collection that its tasks are, at each level."""
+    """Numbers of rows of the task's collection, at each level."""
     opponents: OpponentSettings | None = None
-    """Whom learners meet here; None: whom they meet in the league."""
+    """Opponents of learners in this game; None: those of the league."""
     rated_against: tuple[str, ...] = ()
     """Ids of the bots and agents whom learners are measured against."""
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """Name of the game in tables and messages."""
         return self.name or self.env_id
 
     @property
@@ -82,7 +82,7 @@ class Arenas:
         self.arms: tuple[tuple[Arena, int], ...] = tuple(
             (arena, level) for arena in arenas for level in range(max(1, len(arena.levels)))
         )
-        """What training draws from: (game, level)."""
+        """Arms that training draws from: (game, level)."""
         self._by_options: dict[tuple[str, str], tuple[Arena, int]] = {}
         for arena, level in self.arms:
             for options in (arena.training_options(level), arena.options):
@@ -96,12 +96,12 @@ class Arenas:
 
     @property
     def trained(self) -> tuple[Arena, ...]:
-        """Those that learners train in."""
+        """Games that learners train in."""
         return tuple(arena for arena in self.all if arena.weight > 0)
 
     @property
     def met_in(self) -> tuple[Arena, ...]:
-        """Those that learners train in and meet others."""
+        """Games that learners train in and meet others in."""
         return tuple(arena for arena in self.trained if not arena.alone)
 
     @property

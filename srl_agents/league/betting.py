@@ -34,7 +34,7 @@ from srl_envs.errors import ShapeError
 
 Answer = Literal["above", "below", "open"]
 MOST_VARIANCE = 0.25
-"""Of any number in [0, 1]."""
+"""Largest variance of numbers in [0, 1]."""
 _WEALTH_SHARE, _END_SHARE = 0.8, 0.1
 """Part of both chances of error that the gamblers may spend, and of ``beta`` that the end of the test may
 cost. The rest stays unspent, so that a simulation of usual size confirms the chances."""
@@ -47,7 +47,7 @@ _normal = NormalDist().cdf
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What a `MeanTest` makes of the scores so far."""
+    """State of a `MeanTest` after the scores so far."""
 
     answer: Answer
     """``above`` low, ``below`` high, or ``open`` for more scores."""

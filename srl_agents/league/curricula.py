@@ -33,13 +33,13 @@ class Arm:
     level: int
     """From 0, the easiest."""
     levels: int
-    """Of the game; 1 where it has none."""
+    """Number of the game's levels; 1 for a game without levels."""
     weight: float
-    """Of the game, 0 or more."""
+    """Weight of the game, 0 or more."""
 
     @property
     def key(self) -> str:
-        """Its name in a state."""
+        """Key of the arm in a state."""
         return f"{self.game}/{self.level}"
 
 
@@ -48,7 +48,7 @@ class CurriculumSettings(ABC):
     """One kind of curriculum."""
 
     kind: str
-    """Its name, or ``package.module:Class`` of another."""
+    """Name of the curriculum, or ``package.module:Class`` of one of the user's own."""
     needs_levels: ClassVar[bool] = False
     """Whether it does nothing where no game has levels."""
 
@@ -138,7 +138,7 @@ class LearningProgress(CurriculumSettings):
     fast: float = 0.3
     """Share of the way to an update's mean score that the fast mean moves, in (slow, 1]."""
     slow: float = 0.05
-    """The same of the slow mean, more than 0."""
+    """Share of the way to an update's mean score that the slow mean moves, more than 0."""
     floor: float = 0.2
     """Share of training that goes only by weight, in (0, 1]."""
 

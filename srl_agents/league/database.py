@@ -123,7 +123,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def mend(path: Path) -> str:
-    """What to do about a store that is damaged.
+    """Advice for a store that is damaged.
 
     Args:
         path: of the store.

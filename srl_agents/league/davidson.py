@@ -31,7 +31,7 @@ full rows: a matrix product handles a number about 16 times faster."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchUps:
-    """Who met whom how often, one row per pair of sides."""
+    """Numbers of matches and results, one row per pair of sides."""
 
     agents: int
     """Number of agents, N."""

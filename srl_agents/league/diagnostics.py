@@ -33,12 +33,12 @@ class Exploitability:
     bound: float
     """Points per game above one half that the exploiter is shown to take, in [0, 0.5]."""
     budget: str
-    """What was spent on finding it: the bound means nothing without."""
+    """Games and search behind the bound, which is only as good as they are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Diagnostics:
-    """Of one field of agents, in the order of ``agents``."""
+    """Diagnostics of one field of agents, in the order of ``agents``."""
 
     agents: tuple[str, ...]
     nash_N: Floats

@@ -14,9 +14,9 @@ from srl_agents.league.row_passes import rows_of_match
 from srl_agents.records import Episode
 
 _GAMES = 7
-"""Last word of the seed of what draws games; a league's other draws have shorter seeds."""
+"""Last word of the seed that draws games; a league's other draws have shorter seeds."""
 _ROWS = 11
-"""The same of what draws rows."""
+"""Last word of the seed that draws rows."""
 _REMEMBERED = 256
 """Updates whose counts of rows are kept: those that may be drawn again, which are few."""
 

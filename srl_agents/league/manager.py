@@ -68,7 +68,7 @@ class League:
         self.learners = tuple(versions)
         self._starts = dict(starts)
         self.starts = tuple(dict.fromkeys(starts.values()))
-        """What learners began as, each once."""
+        """Agents that learners began as, each once."""
         self.opponents = opponents
         self.seed = seed
         given = roles or {}
@@ -247,7 +247,7 @@ class League:
         return [*self.past, *map(str, self.versions.values())]
 
     def state(self) -> dict[str, Any]:
-        """What schedules depend on, as JSON values."""
+        """State that schedules depend on, as JSON values."""
         return {
             "versions": {name: str(version) for name, version in self.versions.items()},
             "past": self.past,

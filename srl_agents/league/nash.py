@@ -25,7 +25,7 @@ class Equilibrium:
     """Probabilities of the maximiser's rows."""
     column: Floats
     value: float
-    """What the maximiser gets."""
+    """Payoff of the maximiser."""
 
 
 def equilibrium(payoff: Floats) -> Equilibrium:

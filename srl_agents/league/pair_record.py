@@ -74,7 +74,7 @@ class PairRecord:
         payoff_NN: Floats | None = None,
         itself: int | None = None,
     ) -> OpponentView:
-        """What a sampler may know when ``me`` chooses among opponents."""
+        """The view of a sampler when ``me`` chooses among opponents."""
         row = self._cells.get(me, {})
         counts = np.array([row.get(name, (0.0, 0.0)) for name in opponents], dtype=np.float64)
         return OpponentView(
@@ -99,7 +99,7 @@ class PairRecord:
         )
 
     def agents(self) -> list[str]:
-        """Whose rows there are."""
+        """Agents that have rows."""
         return list(self._cells)
 
     def points(self, one: str, other: str) -> tuple[float, float]:
@@ -111,7 +111,7 @@ class PairRecord:
         return games, games - points
 
     def state(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The record as JSON values."""
         return self._cells
 
 

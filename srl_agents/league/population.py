@@ -29,7 +29,7 @@ SCHEDULE = "league"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchmakingSettings:
-    """How a population's matches are chosen."""
+    """Settings of matchmaking in a population."""
 
     evaluation_share: float = 0.5
     """Share of matches that go round all pairs evenly and feed ratings."""

@@ -88,7 +88,7 @@ class PromotionSettings:
 
     @property
     def line(self) -> str:
-        """How long the gate may take, for people."""
+        """The gate's largest number of games, as a sentence."""
         line = f"promotion gate: at most {self.against_best.most:,} mirrored pairs per candidate"
         if self.anchor_pairs:
             line += f", then at most {self.against_anchors.most:,} per anchor"

@@ -35,7 +35,7 @@ class Lease:
     until_ms: int
     """Milliseconds since 1970; later the match may be issued again."""
     issued: int
-    """How often it was, this time included."""
+    """Number of times it was issued, this time included."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ class PairCount:
 
     env_id: str
     options: str
-    """As canonical JSON."""
+    """Options of the environment, as canonical JSON."""
     split: str
     purpose: str
     agent: str
@@ -112,7 +112,7 @@ class StoreReader:
         return int(self._db.execute(query, values).fetchone()[0])
 
     def schedules(self) -> list[str]:
-        """Of all evaluation matches."""
+        """Schedules of all evaluation matches."""
         rows = self._db.execute(
             "SELECT DISTINCT schedule FROM match WHERE split = 'eval' AND purpose = 'eval' ORDER BY schedule"
         )

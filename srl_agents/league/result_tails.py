@@ -54,7 +54,7 @@ class OwnGames:
     d_R: Floats
     """Strength of the first side above the second at the fit."""
     move_R: Floats
-    """Its change per unit by which the entry's agent moves."""
+    """Change of ``d_R`` per unit by which the entry's agent moves."""
     win_R: Floats
     tie_R: Floats
     loss_R: Floats
@@ -74,7 +74,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Best:
-    """What fits the own results best."""
+    """The fit of an agent's own results."""
 
     move_N: Floats
     """Infinite for the most extreme results possible."""

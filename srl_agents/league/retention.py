@@ -10,7 +10,7 @@ from srl_envs.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetentionSettings:
-    """What stays beside the most recent versions (``past_limit``)."""
+    """Versions that stay beside the most recent ones (``past_limit``)."""
 
     thinning: bool = False
     """Of older versions keep every second, then every fourth and so on, each time age doubles."""

@@ -34,7 +34,7 @@ _UNREADABLE = (sqlite3.Error, ValueError, KeyError, TypeError, IndexError, Store
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What was read."""
+    """Rows that were read from a damaged store."""
 
     agents: list[AgentVersion] = field(default_factory=list)
     matches: list[tuple[MatchSpec, MatchResult]] = field(default_factory=list)

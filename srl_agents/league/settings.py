@@ -55,7 +55,7 @@ class PinnedSettings:
     """What a model or adapter must be, for example as a board published it (`srl leaderboard opponent`)."""
 
     base_sha256: str
-    """Of the base's weights and configuration."""
+    """Hash of the base's weights and configuration."""
     adapter: str | None = None
     """SHA-256 of the adapter's tensors; absent: the base without an adapter."""
     lora: tuple[float, float] | None = None
@@ -114,7 +114,7 @@ class OpponentSettings:
     past_limit: int = 6
     """Most recent snapshots per learner that stay in the pool."""
     retention: RetentionSettings = field(default_factory=RetentionSettings)
-    """What stays beside them."""
+    """Older versions that stay beside the most recent ones."""
     strangers: bool = False
     """From the past only other lineages and the start: partners that were trained apart."""
     focal_shares: bool = False

@@ -39,12 +39,12 @@ class Status:
     without_errors: RatingTable | None = None
     """The same without games that a forfeit ended; None where a forfeit ended all games or none."""
     partners: CrossPlay | None = None
-    """Of cooperative games."""
+    """Cross-play of cooperative games."""
     focal: list[FocalReturn] = field(default_factory=list)
     """Of mixed games, and of games of one seat from the best agent to the worst."""
     diagnostics: Diagnostics | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Of the environment."""
+    """Options of the environment."""
     title: str = ""
     """The environment, with the options in which it differs from others of the same id."""
 
@@ -138,7 +138,7 @@ def _title(status: Status, statuses: list[Status]) -> str:
 def _alone(
     env_id: str, schedule: str, agents: list[AgentVersion], seated: list[SeatedResult]
 ) -> Status:
-    """Of a game of one seat."""
+    """Status of a game of one seat."""
     present = {result.seats[0] for result in seated}
     begun = {a.agent_id: a.parent for a in agents if a.parent in present and a.agent_id in present}
     measured = MeasuredGame(name=env_id, mode="cooperative", trained=True, results=seated)

@@ -30,7 +30,7 @@ class MeasuredGame:
     mode: str
     trained: bool
     results: Sequence[SeatedResult]
-    """Of the final table."""
+    """Results of the final table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ class Gain:
     """Mean return with the opponents that its start met, too."""
     start_score: float
     gain: Interval
-    """Of the difference, clustered by seed."""
+    """Interval of the difference, clustered by seed."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -35,9 +35,9 @@ class Architecture:
     context: int
     tied: bool
     input_bias: bool
-    """Of the query, key and value layers."""
+    """Whether the query, key and value layers have biases."""
     output_bias: bool
-    """Of attention's output layer."""
+    """Whether attention's output layer has a bias."""
     head_norms: bool
     """Queries and keys are normalised per head."""
     stored: str = ""

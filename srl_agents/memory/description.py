@@ -17,14 +17,14 @@ Attention = Literal["sdpa", "eager", "flash"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traffic:
-    """How much one learner reads and writes in one update."""
+    """Rows and tokens that one learner reads and writes in one update."""
 
     rows: int
     """Replies that it learns from."""
     prompt_tokens: int
-    """Of the longest prompt."""
+    """Tokens of the longest prompt."""
     reply_tokens: int
-    """Of the longest reply."""
+    """Tokens of the longest reply."""
     mean_prompt_tokens: float
     mean_reply_tokens: float
     own_prompt_tokens: int = 0
@@ -53,7 +53,7 @@ class Description:
     model: Architecture
     traffic: Traffic
     base_type: BaseType = "float32"
-    """Of the frozen weights."""
+    """Number type of the frozen weights."""
     islands: tuple[str, ...] = ()
     """Parts of them that are float32 all the same: ``norms``, ``head``, ``routers``."""
     parameters: Literal["lora", "full"] = "lora"
@@ -112,7 +112,7 @@ class Description:
     pairs: bool = False
     """Rows are trained on in pairs, as in DPO."""
     base: str = ""
-    """What the base is called where there are several."""
+    """Name of the base in recipes with several."""
     others: tuple[Description, ...] = ()
     """The other bases of the run, each without others."""
     takes_turns: bool = False
@@ -149,7 +149,7 @@ class Description:
 
     @property
     def bases(self) -> tuple[Description, ...]:
-        """Of all bases."""
+        """Descriptions of all bases."""
         return (self, *self.others)
 
     @property
@@ -160,7 +160,7 @@ class Description:
 
     @property
     def own_replies(self) -> float:
-        """Those of them that one process writes."""
+        """Replies among them that one process writes."""
         return self.replies / self.processes
 
     @property

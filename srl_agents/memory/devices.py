@@ -25,7 +25,7 @@ class Target:
 
     name: str
     memory_bytes: float
-    """What a process can have."""
+    """Memory that a process can allocate."""
     peak_flops: float
     """Dense operations per second, in bfloat16 where there is a unit for it."""
     memory_bytes_per_s: float

@@ -25,13 +25,13 @@ class Pace:
 
     seconds: dict[str, float]
     written_tokens: float
-    """Of all replies."""
+    """Tokens of all replies."""
     mfu: float
     """Arithmetic of the model, without what is computed twice, over the device's peak in that time."""
 
     @property
     def total_s(self) -> float:
-        """Of one update."""
+        """Seconds of one update."""
         return sum(self.seconds.values())
 
     @property
@@ -109,7 +109,7 @@ def _read_share(plan: Description) -> float:
 
 
 def _prompts_read(plan: Description) -> float:
-    """How many whole prompts one process reads while it plays.
+    """Number of whole prompts that one process reads while it plays.
 
     What prompts begin with is read once by each version, as adapters change with every update; the engine's
     prefix cache has it from then on.

@@ -30,7 +30,7 @@ _STATE = 12.0
 _NODE_ROOM = 450e9
 """Bytes of weights that one node of eight cards writes replies with, beside keys and values."""
 _RANK = 16
-"""Of an adapter, on all linear layers."""
+"""Rank of an adapter on all linear layers."""
 _NODE_BYTES_PER_S = 50e9
 """One 400 Gbit/s port per card between nodes."""
 _LINK_BYTES_PER_S = 450e9
@@ -39,7 +39,7 @@ _LINK_BYTES_PER_S = 450e9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """How many cards share what."""
+    """Degrees of tensor, pipeline and data parallelism."""
 
     tensor: int
     pipeline: int
@@ -69,9 +69,9 @@ class Sizing:
     """None where nothing fits."""
     writing: Layout | None
     training_bytes: dict[str, float]
-    """Per card, by role, in the training phase."""
+    """Bytes per card, by role, in the training phase."""
     writing_bytes: dict[str, float]
-    """Per card, while replies are written."""
+    """Bytes per card while replies are written."""
     cards_needed: int | None
     """Least multiple of the cards that fits, up to 32 times as many; None where none of them does."""
     transfer_s: float

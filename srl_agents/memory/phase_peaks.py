@@ -18,7 +18,7 @@ _LOGIT_COPIES = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """What is in memory in one phase, by role, in bytes."""
+    """Bytes of each role in one phase."""
 
     name: str
     parts: dict[str, float]
@@ -122,7 +122,7 @@ def _alone(plan: Description, target: Target) -> list[Phase]:
 
 
 def resident(plan: Description, target: Target) -> dict[str, float]:
-    """What is in memory all the time."""
+    """Bytes of the roles that stay in memory in every phase."""
     model = plan.model
     own = size.trained_tensors(model, plan.parameters, plan.rank, plan.targets)
     each = size.count(own) * 4.0
@@ -152,7 +152,7 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
 
 
 def _elsewhere(plan: Description) -> float:
-    """Of the base's layers, what other processes keep."""
+    """Bytes of the base's layers that other processes hold."""
     if plan.processes == 1:
         return 0.0
     layers = plan.model.layers * size.layer_bytes(plan.model, plan.base_type)
@@ -183,7 +183,7 @@ def _as_judge(plan: Description) -> Description:
 
 
 def _judging(plan: Description, target: Target) -> dict[str, float]:
-    """What a reward model with a base of its own holds in its phases."""
+    """Bytes of a reward model with a base of its own, in its phases."""
     if plan.judge is None:
         return {}
     run = _as_judge(plan)

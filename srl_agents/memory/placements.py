@@ -15,7 +15,7 @@ Placement = Literal["colocated", "hybrid", "disaggregated"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacementFacts:
-    """What decides where a base is sampled."""
+    """Facts that decide where a base is sampled."""
 
     engine: str
     """Kind of the engine, for messages."""

@@ -17,7 +17,7 @@ Change = tuple[str, Callable[[Description], Description | None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a run needs."""
+    """Memory and time of a run on a device."""
 
     description: Description
     target: Target
@@ -135,7 +135,7 @@ def _checkpointed(description: Description) -> Description:
 
 
 def changes() -> list[Change]:
-    """What can be lowered, those that cost least first."""
+    """Settings that can be lowered, the cheapest first."""
     return [
         ("training.optimizer=adamw_8bit", _if(lambda d: d.optimizer in ("adamw_torch", "adamw_torch_fused"),
                                               optimizer="adamw_8bit")),

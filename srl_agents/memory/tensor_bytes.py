@@ -178,7 +178,7 @@ def forward_bytes_per_token(plan: Description) -> float:
 
 
 def head_bytes(plan: Description, rows: int, accelerator: bool, *, learns: bool) -> float:
-    """What scoring tokens takes at its peak, by what scores them."""
+    """Peak bytes of scoring tokens, by the head that scores them."""
     m, traffic = plan.model, plan.traffic
     labelled = rows * traffic.reply_tokens
     if plan.head == "logits":  # logits, their float32 form, log-softmax and its gradient

@@ -79,7 +79,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
             self._screen.stop()
 
     def phase(self, name: str, total: int | None = None) -> None:
-        """What happens now; ``total`` steps of it are to come."""
+        """Begin to show a phase of ``total`` steps."""
         self._progress.reset(self._phase, description=name, total=total, completed=0)
         if not self._live and total is None:
             self.console.print(name, highlight=False)

@@ -19,7 +19,7 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of durations."""
         return self._counts.total()
 
     def add(self, seconds: float, count: int = 1) -> None:

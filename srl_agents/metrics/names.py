@@ -140,7 +140,7 @@ GROUPED = {
 """What dashboards call a metric, so that it stands in one group with its like."""
 
 CREDITED = "credited"
-"""What the sum of all components is called, as credit sees it."""
+"""Name of the sum of all components, as credit sees it."""
 REWARD_SPREAD = ("mean", "std", "min", "max")
 """Suffixes of ``reward/`` that are statistics, not names of components."""
 _COMPONENT = "reward/"

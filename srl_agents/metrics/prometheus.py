@@ -26,7 +26,7 @@ class Gauge:
     name: str
     """With its unit last, for example ``srl_phase_share``."""
     what: str
-    """It is, for people."""
+    """Help text of the metric."""
     samples: Iterable[tuple[Mapping[str, str], float]] = field(default_factory=tuple)
     """(labels, value) pairs."""
 

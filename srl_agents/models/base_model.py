@@ -209,12 +209,12 @@ class BaseModel:
 
     @property
     def prompt(self) -> Prompt:
-        """What stands before every observation."""
+        """The prompt before every observation."""
         return self.chat.prompt
 
     @property
     def tokenizer(self) -> Any:
-        """Of transformers."""
+        """The tokenizer of transformers."""
         return self.chat.tokenizer
 
     def encode_prompt(
@@ -336,7 +336,7 @@ class BaseModel:
         return nullcontext() if self._sharded is None else self._sharded.whole()
 
     def playing(self) -> PlayingModel:
-        """What one engine runs; it sees versions that are frozen later."""
+        """The model as one engine runs it; it sees versions that are frozen later."""
         return self._weights.playing()
 
     def trainable_parameters(self, name: str) -> dict[str, torch.nn.Parameter]:

@@ -44,7 +44,7 @@ class ChatTokenizer:
         self._check_arguments()
         self._opening_text = self._find_opening()
         self.opening = self._tokens(self._opening_text)
-        """What begins thoughts, behind the prompt; nothing without them."""
+        """Tokens that begin thoughts, behind the prompt; empty without thoughts."""
         thoughts = self.prompt.thoughts
         self.thoughts_end = () if thoughts is None else self._tokens(f"\n{thoughts.close}\n\n")
         """What the engine writes where the budget of thoughts is used up; nothing without them."""
@@ -153,7 +153,7 @@ class ChatTokenizer:
         return earlier[kept:]
 
     def _said(self, turn: EarlierTurn) -> tuple[int, ...]:
-        """What an earlier turn shows of what was written, token by token."""
+        """Token ids of an earlier turn's reply that the prompt shows."""
         memory = self.prompt.memory
         if memory is not None and memory.thoughts:
             return self.opening + turn.token_ids

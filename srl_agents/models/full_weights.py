@@ -85,7 +85,7 @@ class FullWeights(PolicyWeights):
         self._handed: dict[str, _Handed] = {}
         """Frozen versions whose tensors came from elsewhere."""
         self._folders: dict[str, Path] = {}
-        """Of frozen versions on disk."""
+        """Folders of frozen versions on disk."""
         self._waiting: dict[str, Copy] = {}
         """Those of them in memory, the one that was used last behind the others."""
         self._frozen_in_memory = frozen_in_memory
@@ -254,6 +254,6 @@ def _aliases(model: Any) -> dict[str, str]:
 
 
 def _saved_buffers(model: Any) -> Tensors:
-    """What a model's files hold besides its parameters."""
+    """Buffers in a model's files besides its parameters."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     return {key: t for key, t in model.state_dict().items() if key not in parameters}

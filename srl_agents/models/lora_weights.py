@@ -37,7 +37,7 @@ from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import ModelError
 
 _WRAPPER = "base_model.model."
-"""What PEFT puts before the names of layers."""
+"""Prefix that PEFT puts before the names of layers."""
 _FILE, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
@@ -94,12 +94,12 @@ class LoRAWeights(PolicyWeights):
             for part, shape in (("A", (rank, layer.in_features)), ("B", (layer.out_features, rank)))
         }
         self._parameters: dict[str, list[torch.nn.Parameter]] = {}
-        """Of adapters that were asked for."""
+        """Parameters of adapters that were asked for."""
         self._frozen: dict[str, Tensors] = {}
         self._lent: Tensors | None = None
         """The frozen version that forwards pass through."""
         self._hooks: list[RemovableHandle] = []
-        """Those that add it."""
+        """Hooks that add the frozen version's factors."""
         self._active: str | None = None
         self._settle(None)
 

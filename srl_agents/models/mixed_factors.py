@@ -102,7 +102,7 @@ def raised(
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What no gradient flows to."""
+    """Arguments that no gradient flows to."""
 
     some: tuple[Stretch, ...]
     scaling: float

@@ -29,7 +29,7 @@ LARGE = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadingForm:
-    """How the frozen weights of a base are held."""
+    """Number format of a base's frozen weights."""
 
     dtype: Dtype = "auto"
     """``auto``: bfloat16 above 1e9 parameters, else float32."""

@@ -24,7 +24,7 @@ Tensors = dict[str, torch.Tensor]
 _ATTENTION = "srl_rows"
 """The name under which transformers finds our attention function."""
 PACKED_SHARE = 1 / 16
-"""Of all memory, for weights in oneDNN's layout."""
+"""Share of all memory for weights in oneDNN's layout."""
 _IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal"})
 """Arguments that models pass to attention and that ours does not read: its mask covers them."""
 
@@ -34,7 +34,7 @@ class LayerInputs:
     """Queries, keys and values of the tokens in line, turned by their positions."""
 
     layer: int
-    """Its number."""
+    """Number of the layer."""
     query: torch.Tensor
     """(H, N, D)."""
     key: torch.Tensor
@@ -42,12 +42,12 @@ class LayerInputs:
     value: torch.Tensor
     """(K, N, D)."""
     scale: float
-    """Of the scores."""
+    """Scale of the scores."""
     window: int | None
     """Most recent tokens that a token sees, itself included; None is all."""
 
     def part(self, begin: int, end: int) -> LayerInputs:
-        """Those of some tokens."""
+        """The inputs of some tokens."""
         return replace(
             self,
             query=self.query[:, begin:end],
@@ -57,7 +57,7 @@ class LayerInputs:
 
 
 class RowAttention(Protocol):
-    """What the tokens of one pass see; called once per layer."""
+    """Attention of the tokens of one pass; called once per layer."""
 
     def attend(self, inputs: LayerInputs) -> torch.Tensor:
         """(N, H, D) output."""
@@ -149,7 +149,7 @@ class PlayingModel(ABC):
 
     @property
     def bytes_per_token(self) -> int:
-        """Of keys and values of all layers."""
+        """Bytes per token of keys and values of all layers."""
         return 2 * self.layers * self.kv_heads * self.head_width * self.dtype.itemsize
 
     @property

@@ -98,7 +98,7 @@ class PolicyWeights(ABC):
 
     @abstractmethod
     def playing(self) -> PlayingModel:
-        """What one engine runs; it sees versions that are frozen later."""
+        """The model as one engine runs it; it sees versions that are frozen later."""
 
     @abstractmethod
     def trainable(self, name: str) -> dict[str, torch.nn.Parameter]:

@@ -36,7 +36,7 @@ docs/design/engines.md has the measurements behind them."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """What a server is compared with before it plays."""
+    """Log-probabilities with which a server is compared before it plays."""
 
     tokens: tuple[int, ...]
     """The fixed text under the chat template."""

@@ -54,13 +54,13 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class EarlierTurn:
-    """What a seat was shown once, and what it wrote."""
+    """An observation of a seat, and the reply to it."""
 
     observation: str
     token_ids: tuple[int, ...]
-    """As they were sampled, thoughts first."""
+    """Tokens of the reply as they were sampled, thoughts first."""
     thought_tokens: int = 0
-    """How many of them are thoughts."""
+    """Number of its tokens that are thoughts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -74,7 +74,7 @@ class ShardedLayers:
 
     @property
     def local_bytes(self) -> int:
-        """Of the layers' weights in this process."""
+        """Bytes of the layers' weights in this process."""
         return sum(
             part.to_local().nbytes for part in (getattr(m, name) for _, m, name in self._parts)
         )

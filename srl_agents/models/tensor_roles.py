@@ -30,7 +30,7 @@ def tensor_role(tensors: Tensors, device: torch.device, folder: Path) -> Role:
 
 
 def gauge_of(device: torch.device) -> Gauge:
-    """What measures the memory in which a model lives."""
+    """The gauge of the memory in which a model lives."""
     return DeviceGauge(device) if device.type == "cuda" else HostGauge()
 
 
@@ -97,7 +97,7 @@ class DeviceRole:
 
 
 class DeviceGauge:
-    """What torch has allocated on a GPU.
+    """Memory that torch has allocated on a GPU.
 
     Args:
         device: the GPU.

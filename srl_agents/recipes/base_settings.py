@@ -25,7 +25,7 @@ Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
 RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
-"""Of learners that a recipe counts and does not name."""
+"""Names of learners in a recipe that gives only their number."""
 NAME = "letters, digits, '-', '_' and '.', at most 100, and begin with a letter"
 """What `is_name` accepts, for messages."""
 
@@ -89,7 +89,7 @@ class LoRASettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FullSettings:
-    """What is particular to whole weights."""
+    """Settings of whole weights."""
 
     snapshots_in_memory: int = 2
     """Most frozen versions that are in memory at once; the others wait on disk. One batch plays no
@@ -115,7 +115,7 @@ class ModelSettings:
     parameters: Parameters | None = None
     """``lora`` or ``full``, instead of the recipe's."""
     dtype: DType | None = None
-    """Of the frozen base, instead of the recipe's."""
+    """Number type of the frozen base, instead of the recipe's."""
     quantization: Quantization | None = None
     """``none`` or ``nf4``, instead of the recipe's."""
     attention: Attention | None = None
@@ -206,7 +206,7 @@ class Base:
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        """What is said of one kind of weights and meant for the other."""
+        """Refuse settings of one kind of weights in a recipe with the other."""
         if self.parameters == "lora":
             require(
                 self.full == FullSettings(),
@@ -233,7 +233,7 @@ class Base:
 def placement_facts(
     engine: EngineSettings, *, beside: bool, device: str, quantization: str, islands: bool
 ) -> PlacementFacts:
-    """What decides where versions are sampled.
+    """Facts that decide where versions are sampled.
 
     Args:
         engine: samples them.

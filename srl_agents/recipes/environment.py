@@ -26,7 +26,7 @@ _PLAIN = (type(None), bool, int, float, str)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What follows from an environment's id, options and wrappers."""
+    """Facts that follow from an environment's id, options and wrappers."""
 
     seats: int
     wrappers: Wrappers
@@ -42,11 +42,11 @@ class Surroundings:
     whole: str = ""
     """Id, options and wrappers as one text in which defaults are written down, too."""
     rows: RowCounts = NO_ROWS
-    """Of a collection that its tasks are."""
+    """Numbers of rows of the task's collection."""
     most_replies: int = 1
-    """Of one seat in one episode."""
+    """Most replies of one seat in one episode."""
     most_prompt_chars: int = 0
-    """Of one observation."""
+    """Most characters of one observation."""
 
 
 def surroundings(
@@ -89,5 +89,5 @@ def _whole(env: Any, options: Mapping[str, Any]) -> str:
 
 
 def match_options(options: Mapping[str, Any], wrappers: Wrappers) -> dict[str, Any]:
-    """What `srl_envs.make` gets for every match of a run."""
+    """Options of `srl_envs.make` for every match of a run."""
     return {**options, **({"wrappers": [dict(w) for w in wrappers]} if wrappers else {})}

@@ -32,7 +32,7 @@ class FaultKind:
     cause: str
     """The likely one."""
     fix: str
-    """What helps; an imperative."""
+    """Remedy; an imperative."""
     policy: Policy
     """The default; a recipe may set another."""
     may: tuple[Policy, ...]

@@ -72,9 +72,9 @@ class Game:
     name: str
     env_id: str
     options: dict[str, Any]
-    """Of `srl_envs.make`, wrappers included."""
+    """Options of `srl_envs.make`, wrappers included."""
     levels: tuple[dict[str, Any], ...]
-    """Of training, whole; empty where it takes ``options``."""
+    """Options of training, whole; empty where it takes ``options``."""
     whole: tuple[str, ...]
     """`all_options`, each as a text with id and defaults, by which the same game is known."""
     rows: tuple[RowCounts, ...]
@@ -92,9 +92,9 @@ class Game:
     resource: str
     """The component that is the share of a scarce pool; empty without a pool."""
     most_replies: int
-    """Of one seat in one episode."""
+    """Most replies of one seat in one episode."""
     most_prompt_chars: int
-    """Of one observation."""
+    """Most characters of one observation."""
     credit: CreditSettings
     rewards: RewardSettings | None
     opponents: OpponentSettings
@@ -104,12 +104,12 @@ class Game:
 
     @property
     def all_options(self) -> tuple[dict[str, Any], ...]:
-        """Of evaluation, then of training."""
+        """Options of evaluation, then of training."""
         return (self.options, *self.levels)
 
     @property
     def bots(self) -> tuple[str, ...]:
-        """Whom learners meet or are measured against."""
+        """Bots that learners meet or are measured against."""
         return tuple(dict.fromkeys((*self.opponents.bots, *self.rated_against)))
 
     def check_bots(self, section: str, bots: tuple[str, ...]) -> None:
@@ -125,7 +125,7 @@ class Game:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shared:
-    """What games of a recipe take from it where they say nothing."""
+    """Settings of the recipe that games take where they set none."""
 
     credit: CreditSettings
     rewards: RewardSettings | None
@@ -137,7 +137,7 @@ class Shared:
 
 
 def resolved(entry: GameSettings, shared: Shared) -> Game:
-    """What follows from one entry.
+    """The game that one entry describes, with its defaults filled in.
 
     Raises:
         ConfigError: an option, a wrapper, a bot, a team or a reward does not fit the game.

@@ -214,7 +214,7 @@ def _judge_type(base: Base, model: Architecture) -> BaseType:
 
 
 def _head(base: Base, model: Architecture, accelerator: bool) -> Head:
-    """What scores tokens: the recipe's choice, where it has one."""
+    """The head that scores tokens: the recipe's choice, where it has one."""
     chosen = str(getattr(base.training, "log_probabilities", "trl"))  # DPO has only TRL's
     if chosen != "auto":
         return "chunked" if chosen == "chunked" else "trl"

@@ -40,7 +40,7 @@ class PopulationRecipe:
     env: str
     """Registered environment id."""
     agents: tuple[AgentSettings, ...]
-    """Who plays."""
+    """The agents that play."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of `srl_envs.make`."""
     wrappers: tuple[dict[str, Any], ...] = ()
@@ -50,13 +50,13 @@ class PopulationRecipe:
     matches: int = 1024
     """Rounded up to whole blocks."""
     matchmaking: MatchmakingSettings = field(default_factory=MatchmakingSettings)
-    """Who meets whom."""
+    """Settings that choose the agents of each match."""
     teams: tuple[int, ...] = ()
     """Team per seat; empty where every seat plays for itself."""
     temperature: float = 1.0
-    """Of sampling, for models and endpoints."""
+    """Temperature of sampling, for models and endpoints."""
     max_new_tokens: int = 64
-    """Per reply."""
+    """Most tokens per reply."""
     order: Literal["exact", "free"] = "exact"
     """``exact``: matches of a batch advance in lockstep. ``free``: no match waits for the slowest, such as an
     endpoint; repeatable in seeds and schedule, not in rounding."""
@@ -96,7 +96,7 @@ class PopulationRecipe:
         return match_options(self.env_options, self.wrappers)
 
     def candidates(self) -> dict[str, Candidate]:
-        """Who plays, by id.
+        """The agents that play, by id.
 
         Raises:
             SRLError: an agent's name cannot be resolved; see `srl_agents.agents.resolver.find`.
@@ -104,7 +104,7 @@ class PopulationRecipe:
         return {self.agent_id(agent): find(agent.agent, self.env) for agent in self.agents}
 
     def agent_id(self, agent: AgentSettings) -> str:
-        """How an agent is called in matches."""
+        """Id of an agent in matches."""
         if agent.name:
             return agent.name
         name = parse(agent.agent, spec(self.env).bots)

@@ -46,7 +46,7 @@ def check_recipe(recipe: LeagueRecipe) -> None:
 
 
 def _check_numbers(recipe: LeagueRecipe) -> None:
-    """What the other checks count with."""
+    """Refuse numbers that other checks cannot count with."""
     require(recipe.seed >= 0, f"seed={recipe.seed}: use 0 or more.")
     for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
         value = getattr(recipe, name)
@@ -166,7 +166,7 @@ def _check_scale(recipe: LeagueRecipe) -> None:
 
 
 def _check_base(recipe: LeagueRecipe, base: Base) -> None:
-    """What the rest of the recipe asks of every base."""
+    """Requirements of the rest of the recipe on every base."""
     try:
         for game in recipe.games:
             base.training.check(_plan(recipe, base, game))
@@ -308,7 +308,7 @@ def _check_first_adapters(recipe: LeagueRecipe) -> None:
 
 
 def _check_pairs(recipe: LeagueRecipe) -> None:
-    """What learns from pairs of attempts needs two of them."""
+    """Require two attempts where an algorithm learns from pairs of attempts."""
     shares_pairs = recipe.sharing is not None and recipe.sharing.kind == "dpo"
     require(
         recipe.rollout.group_size >= 2 or not (recipe.reward_model or shares_pairs),

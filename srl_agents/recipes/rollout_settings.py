@@ -23,9 +23,9 @@ class RolloutSettings:
     group_size: int = 8
     """Attempts per start state; their mean is the baseline."""
     max_new_tokens: int = 64
-    """Per reply."""
+    """Most tokens per reply."""
     temperature: float = 1.0
-    """Of sampling; the trainer uses the same."""
+    """Temperature of sampling; the trainer uses the same."""
     top_k: int = 0
     """Samples from only so many of the most probable tokens; 0 takes all. The trainer's probabilities
     stay those of all tokens, for this filter and the next two: ``sampler_kl`` shows the difference."""

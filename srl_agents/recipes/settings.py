@@ -125,11 +125,11 @@ class LeagueRecipe:
     device: str = "auto"
     """``auto`` takes a GPU where there is one, else the CPU."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
-    """What learners read before each observation."""
+    """Prompt that learners read before each observation."""
     lora: LoRASettings = field(default_factory=LoRASettings)
     """Shape of the learners' adapters; only with ``parameters: lora``."""
     full: FullSettings = field(default_factory=FullSettings)
-    """Of whole weights; only with ``parameters: full``."""
+    """Settings of whole weights; only with ``parameters: full``."""
     init_adapter: str | dict[str, str] | None = None
     """Folder of a PEFT adapter of this model and of the shape in ``lora``, whose weights all learners begin
     with; or learner -> folder, and who is not named begins as the base."""
@@ -139,7 +139,7 @@ class LeagueRecipe:
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     """How experience is collected."""
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
-    """Whom learners meet, and how often."""
+    """Opponents of learners, and how often they are met."""
     exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)
     """When exploiters begin again; only where ``roles`` names one."""
     promotion: PromotionSettings | None = None
@@ -171,7 +171,7 @@ class LeagueRecipe:
     keep_best_checkpoints: int = 1
     """Besides, those with the highest score in a look at the same update; 0 keeps none."""
     engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
-    """What samples replies; its ``kind`` selects its settings."""
+    """Engine that samples replies; its ``kind`` selects its settings."""
     placement: Literal["auto", "colocated", "hybrid", "disaggregated"] = "auto"
     """Where versions are sampled. ``colocated``: engine and trainer take turns in one process, each with
     weights of its own. ``hybrid``: they share the memory of the base's weights. ``disaggregated``: each has a
@@ -186,9 +186,9 @@ class LeagueRecipe:
     ray: RaySettings = field(default_factory=RaySettings)
     """Who plays where with ``srl train --ray``; without the flag it has no effect."""
     survival: SurvivalSettings = field(default_factory=SurvivalSettings)
-    """What counts as gone wrong, and what is done then."""
+    """Thresholds of faults, and what is done about each."""
     memory: MemorySettings = field(default_factory=MemorySettings)
-    """What leaves memory between phases."""
+    """Memory budget, precision, and what leaves memory between phases."""
     report_to: tuple[TrackerName, ...] = ()
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 

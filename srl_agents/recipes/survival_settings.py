@@ -19,7 +19,7 @@ class SurvivalSettings:
     most_skips: int = 3
     """Updates in a row that one learner may skip; then the run stops."""
     most_roll_backs: int = 3
-    """Of the whole run; then it stops."""
+    """Most roll-backs of the whole run; then it stops."""
     roll_back_rate: float = 0.3
     """Factor of the learning rate at every roll-back, below 1."""
     loss_growth: float = 1000.0
@@ -49,7 +49,7 @@ class SurvivalSettings:
     close_deadline_s: float = 120.0
     """Seconds to give engines, environments and the store back."""
     min_free_memory_mib: float = 64.0
-    """Of the host, before an update; 0 looks at nothing."""
+    """MiB of the host's memory that must be free before an update; 0 checks nothing."""
     min_free_disk_mib: float = 64.0
     """Besides two checkpoints, before an update; 0 looks at nothing."""
     clock_jump_s: float = 60.0
@@ -97,5 +97,5 @@ class SurvivalSettings:
             )
 
     def policy(self, fault: str) -> Policy:
-        """What is done about a fault of this name."""
+        """Policy for a fault of this name."""
         return self.policies.get(fault, FAULTS[fault].policy)

@@ -15,14 +15,14 @@ class WarmStartSettings:
     league begins."""
 
     bots: tuple[str, ...] = ()
-    """Who plays; every seat of a game draws one of them."""
+    """Bots that play; every seat of a game draws one of them."""
     recorded: str = ""
     """A file that ``srl play --save`` or ``Transcript.save`` wrote, or a folder of such (``*.jsonl``): games
     of people, or of any other players, on the training split."""
     recorded_seats: tuple[int, ...] = ()
     """Whose replies of recorded games are imitated, counted from 0; those of all seats if absent."""
     imitate: tuple[str, ...] = ()
-    """Whose replies are imitated; those of all bots if absent."""
+    """Bots whose replies are imitated; all of them if absent."""
     keep: Literal["all", "best"] = "all"
     """``best``: only replies of seats with the best outcome of their table, draws included."""
     episodes: int = 128

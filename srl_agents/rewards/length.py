@@ -110,7 +110,7 @@ class CutThoughtsTerm(RewardTerm):
 
 
 def _lengths(played: Played) -> list[int]:
-    """Of replies, without their thoughts."""
+    """Tokens of replies, without their thoughts."""
     return [len(turn.completion_ids) - turn.thought_tokens for turn in played.trajectory.turns]
 
 

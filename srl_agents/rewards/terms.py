@@ -19,7 +19,7 @@ from srl_envs.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What one learning seat did in one episode."""
+    """One learning seat's part of one episode."""
 
     episode: Episode
     seat: int

@@ -146,7 +146,7 @@ class RecipeRewards:
         )
 
     def _sum(self, components: Mapping[str, float]) -> float:
-        """What the environment paid, weighted."""
+        """Weighted sum of what the environment paid."""
         return sum(
             weight * components.get(name, 0.0)
             for name, weight in self._weights.items()

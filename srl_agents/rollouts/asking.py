@@ -24,7 +24,7 @@ class PromptTokens:
 
     all: int = 0
     cached: int = 0
-    """Of them, tokens whose keys and values were there already."""
+    """Prompt tokens among them whose keys and values were cached."""
     possible: int = 0
     """Tokens that a cache without limit, empty at the last call, would have had."""
     in_flight: float = 0.0
@@ -32,7 +32,7 @@ class PromptTokens:
     idle_s: float = 0.0
     """Seconds of play in which no engine was asked for anything: environments stepped."""
     speed: EngineSpeed = field(default_factory=EngineSpeed)
-    """As engines tell it themselves, at the end of each play."""
+    """Speed that engines report, at the end of each play."""
 
 
 class Asking:
@@ -60,11 +60,11 @@ class Asking:
         """When the number of requests or the playing changed last."""
         self._idle_s = self._busy_s = self._request_s = 0.0
         self._engines: dict[int, Engine] = {}
-        """Those that were asked since `take_speeds`, by identity."""
+        """Engines that were asked since `take_speeds`, by identity."""
         self._speed = EngineSpeed()
 
     def take_prompt_tokens(self) -> PromptTokens:
-        """Of all replies since the last call."""
+        """Prompt tokens of all replies since the last call."""
         self._pass()
         total = sum(len(prompt) for own in self._prompts.values() for prompt in own)
         least = sum(map(least_computed, self._prompts.values()))

@@ -28,10 +28,10 @@ Group = tuple[MatchSpec, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchOrder:
-    """What is to be played for one update."""
+    """Matches to be played for one update."""
 
     number: int
-    """Of the update, from 1."""
+    """Number of the update, from 1."""
     specs: tuple[MatchSpec, ...]
     """Whole groups."""
     spares: tuple[MatchSpec, ...] = ()
@@ -43,7 +43,7 @@ class MatchOrder:
 
     @property
     def match_ids(self) -> tuple[str, ...]:
-        """Of all matches, spares last."""
+        """Ids of all matches, spares last."""
         return tuple(spec.match_id for spec in (*self.specs, *self.spares))
 
     @property
@@ -54,7 +54,7 @@ class MatchOrder:
 
 @dataclass(slots=True)
 class Played:
-    """What became of one order so far, for one reader."""
+    """Matches of one order that were played so far, for one reader."""
 
     lines: AddedLines
     episodes: dict[str, Episode] = field(default_factory=dict)
@@ -247,7 +247,7 @@ def needed(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
 
 
 def left(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
-    """What is needed and was not played."""
+    """Matches that are needed and were not played."""
     return [spec for spec in needed(order, episodes) if spec.match_id not in episodes]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from srl_envs.registry import Policy as TextPolicy
 
 _VOIDING = (SandboxError, InvalidActionError, PolicyError)
-"""What voids the match that raises it, and no other."""
+"""Errors that void the match that raises them, and no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Turn:
         )
 
     def earlier(self) -> EarlierTurn:
-        """What its seat is reminded of later."""
+        """The turn as its seat's memory shows it later."""
         written = self.generation
         return EarlierTurn(
             self.observation,
@@ -84,7 +84,7 @@ class Group:
 
     size: int = 1
     turns_ended: int = 0
-    """Of attempts that have ended."""
+    """Turns of attempts that have ended."""
 
 
 class Match:
@@ -107,7 +107,7 @@ class Match:
     env_is_free: bool
     """False while an abandoned step still runs."""
     key: tuple[int, ...]
-    """What the keys of all its requests begin with."""
+    """Prefix of the keys of all its requests."""
     group: Group
     """The attempts from one start state, of which it is one."""
 
@@ -137,7 +137,7 @@ class Match:
 
     @property
     def engines(self) -> list[Engine]:
-        """Those that write in it, each once."""
+        """Engines that write replies in it, each once."""
         asked = (p.engine for p in self._policies if isinstance(p, ModelPolicy))
         return list({id(engine): engine for engine in asked}.values())
 

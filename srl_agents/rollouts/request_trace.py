@@ -18,7 +18,7 @@ from srl_agents.engines.protocol import Generation, GenerationRequest
 from srl_envs.errors import ConfigError
 
 REQUESTS = "requests.jsonl"
-"""Of a run, in its folder."""
+"""File of a run's requests, in its folder."""
 
 
 class RequestTrace:

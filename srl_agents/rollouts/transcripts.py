@@ -16,7 +16,7 @@ from srl_envs.episode import Transcript
 from srl_envs.errors import TranscriptError
 
 TRANSCRIPTS = "transcripts.jsonl"
-"""Its name in a run's folder."""
+"""Name of the file in a run's folder."""
 
 
 class TranscriptLog:

@@ -21,9 +21,9 @@ class Notice(Generic[T]):
 
     learner: str
     policy: str
-    """Its version then."""
+    """Version of the author at that time."""
     worth: float
-    """How good it was; compared across learners."""
+    """Worth of the reply; compared across learners."""
     item: T
 
 
@@ -68,7 +68,7 @@ class Board(Generic[T]):
         return [entry[-1] for entry in sorted(others, key=lambda entry: entry[:-1])[:top]]
 
     def state(self) -> dict[str, Any]:
-        """What is on the board, as JSON values."""
+        """Content of the board, as JSON values."""
         return {
             learner: [
                 {"update": update, "policy": n.policy, "worth": n.worth, "item": dump(n.item)}

@@ -25,5 +25,5 @@ class DemonstrationBatch:
 
     @property
     def rows(self) -> int:
-        """How many replies there are."""
+        """Number of replies."""
         return len(self.demonstrations)

@@ -39,7 +39,7 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What an algorithm is tried on."""
+    """Model and settings on which an algorithm is tried."""
 
     settings: AlgorithmSettings
     credit: CreditSettings
@@ -67,7 +67,7 @@ class Try:
     experience: Experience
 
     def batch(self, update: int) -> Any:
-        """What there is to learn in an update."""
+        """Training data of an update."""
         played = episodes(self.base, update)
         batch, _ = self.experience.batch(LEARNER, played, _POLICY)
         require(

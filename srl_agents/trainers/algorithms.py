@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What of a recipe an algorithm reads, or may refuse."""
+    """Parts of a recipe that an algorithm reads, or may refuse."""
 
     updates: int
-    """Of each learner."""
+    """Updates of each learner."""
     group_size: int
     """Attempts per start state."""
     scale_advantages: bool
@@ -72,7 +72,7 @@ class AlgorithmSettings(UpdateSettings, ABC):
     def make_experience(
         self, learners: Mapping[str, Any], credit: Credit, teachers: Teachers
     ) -> Experience:
-        """What turns episodes into batches for the learners.
+        """The object that turns episodes into batches for the learners.
 
         Args:
             learners: all of them, by name.

@@ -21,7 +21,7 @@ Teachers = Callable[[str], Teaching | None]
 
 
 class Experience(Protocol):
-    """What one algorithm makes of an update's episodes."""
+    """Turns an update's episodes into one algorithm's training data."""
 
     def batch(
         self, learner: str, episodes: Sequence[Episode], policy: str

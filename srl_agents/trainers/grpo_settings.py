@@ -33,7 +33,7 @@ Variant = Literal["grpo", "dapo", "dr_grpo", "gspo", "cispo", "rloo"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """What a variant of GRPO is made of, as far as the loss goes."""
+    """Components of a GRPO variant that concern the loss."""
 
     loss_type: LossType = "dapo"
     ratio_level: RatioLevel = "token"

@@ -38,11 +38,11 @@ class Batch(Protocol):
 
     @property
     def learner(self) -> str:
-        """Whose it is."""
+        """Name of the learner that the batch belongs to."""
 
     @property
     def rows(self) -> int:
-        """How much of it there is."""
+        """Number of rows."""
 
 
 @runtime_checkable
@@ -143,7 +143,7 @@ class AdapterLearner(ABC, Generic[B]):
     # --- steps -------------------------------------------------------------------------------
 
     def steps(self, batch: B) -> list[B]:
-        """What each optimizer step of one update is computed on."""
+        """Batches of the optimizer steps of one update."""
         return [batch] * self._iterations
 
     def update(self, batch: B) -> dict[str, float]:
@@ -213,7 +213,7 @@ class AdapterLearner(ABC, Generic[B]):
         self.drop_gradients()
 
     def checked(self, loss: float, metrics: dict[str, float]) -> dict[str, float]:
-        """What `compute_gradients` returns once the gradients are there.
+        """Check that loss and gradients are finite, and return the metrics of `compute_gradients`.
 
         Raises:
             FaultError: the loss or the gradient is not finite.
@@ -301,7 +301,7 @@ class AdapterLearner(ABC, Generic[B]):
 
     @property
     def weight_norm(self) -> float:
-        """Of all of the adapter's weights together."""
+        """Norm of all of the adapter's weights together."""
         weights = [parameter.detach() for parameter in self._parameters]
         return get_total_norm(weights).item()
 
@@ -312,7 +312,7 @@ class AdapterLearner(ABC, Generic[B]):
 
     @property
     def critic_weights(self) -> list[torch.nn.Parameter]:
-        """Of what learns beside the adapter."""
+        """Weights that learn beside the adapter."""
         return [*self._extras.values()]
 
     @property

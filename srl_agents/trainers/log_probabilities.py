@@ -17,14 +17,14 @@ import torch
 _ROWS = 512
 """Tokens of one tile."""
 _TILE_BYTES = {"cpu": 8 * 2**20, "cuda": 128 * 2**20}
-"""Of one tile of logits in float32; two of them exist at a time."""
+"""Bytes of one tile of logits in float32; two of them exist at a time."""
 _LOWEST = -1e30
 """Below every logit, and finite, so that differences to it are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogitForm:
-    """What a model makes of hidden state times head before softmax."""
+    """Operations between hidden state times head and softmax."""
 
     temperature: float = 1.0
     """Logits are divided by it, after the cap."""
@@ -134,7 +134,7 @@ def _finished(
     running: tuple[torch.Tensor, ...],
     sums: list[torch.Tensor],
 ) -> tuple[torch.Tensor, ...]:
-    """What the sums over all tiles say."""
+    """Results from the sums over all tiles."""
     highest, mass, spread, wanted = running
     logps, entropies = wanted - highest - mass.log(), mass.log() - spread / mass
     if not sums:

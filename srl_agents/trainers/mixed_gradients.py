@@ -32,7 +32,7 @@ class MixingLearner(Protocol):
 
     @property
     def trainer(self) -> RowTrainer:
-        """Its loss."""
+        """The trainer that computes its loss."""
 
     @property
     def micro_batch_rows(self) -> int:

@@ -335,7 +335,7 @@ class LeaveOneOutTrainer(RowTrainer):
     """
 
     _learned_RT: torch.Tensor | int = 1
-    """Of the rows that enter the loss."""
+    """Mask of the rows that enter the loss."""
 
     def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """TRL's rows have one advantage and one old log-probability each."""
@@ -354,7 +354,7 @@ class LeaveOneOutTrainer(RowTrainer):
     def _get_per_token_logps_and_entropies(
         self, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """As above, 0 where nothing is learned: the loss sums whole rows."""
+        """TRL's, with log-probabilities set to 0 where nothing is learned: the loss sums whole rows."""
         logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         return logps * self._learned_RT, entropy, auxiliary
 

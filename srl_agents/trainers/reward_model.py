@@ -24,7 +24,7 @@ from srl_agents.trainers.learner import AdapterLearner, Extras
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 
 NAME = "reward@model"
-"""Of the adapter; no learner can be called so."""
+"""Name of the adapter; learners cannot have this name."""
 _CHUNK = 64
 """Replies in one forward pass when judging."""
 

@@ -64,7 +64,7 @@ class Desk:
             return question.reply
 
     def waiting(self) -> list[dict[str, Any]]:
-        """What the person is asked, the oldest first."""
+        """The questions that wait for the person, the oldest first."""
         with self._changed:
             self._forget()
             now_s = self.clock()

@@ -21,7 +21,7 @@ from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 _MOST_BYTES = 4 << 20
-"""Of one request."""
+"""Most bytes of one request."""
 _FILES = {
     "/": ("human_desk", "desk.html", "text/html"),
     "/desk.js": ("human_desk", "desk.js", "text/javascript"),

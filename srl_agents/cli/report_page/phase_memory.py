@@ -29,7 +29,7 @@ _FIXED = ("process", "allocator")
 
 
 def phase_memory(recipe: Path, done: int) -> dict[str, Any] | None:
-    """What the page draws of memory; None where nothing was measured.
+    """Data of the page's memory chart; None where no memory was measured.
 
     Args:
         recipe: file in the run's folder, beside the trace.

@@ -101,7 +101,7 @@ def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
-    """What a run is, in the order it is shown."""
+    """Facts about a run, in the order in which the page shows them."""
     recipe, training = run.recipe, run.recipe.get("training") or {}
     facts = {
         "recipe": recipe.get("name"),

@@ -36,7 +36,7 @@ class Run:
     updates: int
     """Done so far."""
     own: Columns
-    """Of the run as a whole."""
+    """Metrics of the run as a whole."""
     learners: dict[str, Columns]
     tables: list[dict[str, Any]]
     """Ratings per environment; empty before the first evaluation."""

@@ -18,7 +18,7 @@ class SharedFiles:
     loaded: tuple[Traversable, ...]
     """Styles and scripts, in the order that a page loads them."""
     beside: tuple[Traversable, ...]
-    """What has to lie beside them: the plotting library's licence."""
+    """Files that must lie beside them: the plotting library's licence."""
 
 
 def shared_files() -> SharedFiles:
