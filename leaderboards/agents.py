@@ -74,7 +74,7 @@ class Built:
     versions: list[AgentVersion] = field(default_factory=list)
     """References first, in the protocol's order, then entrants by name."""
     models: dict[str, LoadedModel] = field(default_factory=dict)
-    """Those whose weights are loaded here, by agent id."""
+    """Models whose weights are loaded here, by agent id."""
 
 
 def parse_entrants(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # torch comes with it
 LOGPROB_TOLERANCE = 0.01
 """Nats per token. Batches of other shapes move a float32 log-probability by less than 1e-4."""
 CDF_TOLERANCE = 1e-3
-"""Of a cumulative probability, for random numbers at the border between two tokens."""
+"""Tolerance of a cumulative probability, for random numbers at the border between two tokens."""
 _BATCH_TOKENS = 8192
 
 TurnPlace = tuple[int, int, int]

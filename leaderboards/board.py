@@ -82,7 +82,7 @@ class Board:
     changes: tuple[dict[str, Any], ...]
     """The changelog, oldest first."""
     fingerprint: str
-    """Of the key that signs; empty where nothing was published yet."""
+    """Fingerprint of the key that signs; empty where nothing was published yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,7 @@ def _add(entry: Entry, shared: _Shared) -> str:
             records[name] = record.happened
             if shared.records.get(name, records[name]) != records[name]:
                 return (
-                    f"match {name[:12]}, {' - '.join(record.spec.seats)}, came to something else in a "
+                    f"match {name[:12]}, {' - '.join(record.spec.seats)}, has another result in a "
                     "bundle that was verified further or published before"
                 )
             matches[name] = (record.spec, record.result)

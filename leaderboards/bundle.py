@@ -121,7 +121,7 @@ class Bundle:
 
     @cached_property
     def prices(self) -> dict[str, Price]:
-        """Of agents behind endpoints, as declared; one that is not here has an unknown price."""
+        """Declared prices of agents behind endpoints; agents without an entry have an unknown price."""
         prices = self.manifest["claim"].get("prices", {})
         return {name: build(Price, price, "prices") for name, price in prices.items()}
 

@@ -52,7 +52,7 @@ class Maker:
     """A maker of models, and a key that the operator has confirmed as theirs."""
 
     name: str
-    """As in the list of reserved names: ``openai``."""
+    """Maker's name in the list of reserved names, such as ``openai``."""
     public_key: str
 
 

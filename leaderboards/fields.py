@@ -73,7 +73,7 @@ class Text:
         return value.isprintable()
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if not self.fits(value):
             size = f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
             seen = "no half of a surrogate pair" if self.free else "all printable, on one line"
@@ -103,7 +103,7 @@ class Instant:
             return False
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if not self.fits(value):
             wanted = f"a second of UTC from {self.first_year} on, such as 2030-01-31T23:59:59+00:00"
             raise FieldError(shown(value), wanted)
@@ -121,7 +121,7 @@ class Integer:
         return type(value) is int and self.least <= value <= self.most
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if not self.fits(value):
             raise FieldError(shown(value), f"an integer from {self.least} to {self.most}")
 
@@ -142,7 +142,7 @@ class Number:
         )
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if not self.fits(value):
             wanted = f"a number with a point, from {self.least} to {self.most}, 0 without a sign"
             raise FieldError(shown(value), wanted)
@@ -159,7 +159,7 @@ class OneOf:
         return any(type(value) is type(known) and value == known for known in self.values)
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if not self.fits(value):
             raise FieldError(shown(value), " or ".join(map(shown, self.values)))
 
@@ -174,7 +174,7 @@ class Nullable:
     kind: Kind
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if value is not None:
             try:
                 self.kind.check(value)
@@ -193,7 +193,7 @@ class ListOf:
     """Key whose value identifies the entries of the list in messages."""
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if type(value) is not list or not self.least <= len(value) <= self.most:
             raise FieldError(shown(value), f"a list of {self.least} to {self.most} entries")
         if isinstance(self.kind, Scalar) and all(map(self.kind.fits, value)):
@@ -216,7 +216,7 @@ class Row:
     kinds: tuple[Kind, ...]
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if type(value) is not list or len(value) != len(self.kinds):
             raise FieldError(shown(value), f"a list of {len(self.kinds)} entries")
         for place, kind in enumerate(self.kinds):
@@ -235,7 +235,7 @@ class MapOf:
     most: int
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if type(value) is not dict or len(value) > self.most:
             raise FieldError(shown(value), f"an object of at most {self.most} keys")
         for name, item in value.items():
@@ -257,7 +257,7 @@ class Object:
     """Keys that may be absent."""
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         if type(value) is not dict:
             raise FieldError(shown(value), f"an object with the keys {', '.join(self.fields)}")
         if value.keys() != self.fields.keys():
@@ -292,7 +292,7 @@ class Variant:
     """Key -> the object that has it."""
 
     def check(self, value: Any) -> None:
-        """As every kind."""
+        """Raise a `FieldError` that names the place, unless the value fits."""
         found = [key for key in self.by_key if type(value) is dict and key in value]
         if len(found) != 1:
             given = f"an object with {' and '.join(found)}" if found else shown(value)

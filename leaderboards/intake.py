@@ -2,7 +2,7 @@
 
 Every file is opened relative to the descriptor of its folder without following a link, so neither a
 symbolic link nor a folder that is exchanged between two looks leads out of the bundle. Pipes, sockets
-and devices are never opened. `private_copy` copies what is allowed into a folder of ours; that copy is
+and devices are never opened. `private_copy` copies what is allowed into a private folder; that copy is
 checked, and that copy is published.
 """
 

@@ -182,7 +182,7 @@ def _place(name: str, board: Path | None = None) -> Path:
 
 
 def _require_private(folder: Path) -> None:
-    """Refuse a folder where others could put another key in the place of ours.
+    """Refuse a folder where other users could replace our key.
 
     Further up, a folder for everybody is fine where only owners may rename (the sticky bit, as ``/tmp``
     has it), and so is one that is open to a group: many systems give each user one.

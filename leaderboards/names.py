@@ -54,7 +54,7 @@ def submitter_fault(text: str, *, maker: str = "", when: str = "") -> str:
 
 
 def _never(found: Reserved | None) -> Reserved | None:
-    """Of what a prefixed name reads like only what no prefix opens."""
+    """The reserved name, unless a prefix opens it."""
     return None if found is None or found.prefixed else found
 
 
@@ -93,12 +93,12 @@ def confused(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def page_labels(data: Any) -> dict[str, str]:
-    """What pages show in the place of each text of their data: a version's label, if it is unique."""
+    """Text that pages show for each agent id of their data: a version's label, if it is unique."""
     return labels(sorted(set(_texts(data))))
 
 
 def relabelled(data: Any, names: Mapping[str, str]) -> Any:
-    """The data with names in the place of agent ids, in keys and values."""
+    """The data with names instead of agent ids, in keys and values."""
     if isinstance(data, str):
         return names.get(data, data)
     if isinstance(data, Mapping):

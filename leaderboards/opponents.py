@@ -17,7 +17,7 @@ from srl_agents.league.agents import AgentVersion
 from srl_envs.errors import ConfigError, nearest
 
 PINNED = ("base_sha256", "adapter", "lora", "prompt", "tokenizer")
-"""Of an agent's contents; how it is sampled and parsed follows from the recipe that it plays in."""
+"""Pinned keys of an agent's contents; its recipe determines how it is sampled and parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def opponent_settings(
         one: from a board.
         model: MODEL or MODEL+ADAPTER that has its weights, where the board does not hold them.
         weight: beside the other kinds of opponents.
-        prompt_file: where what it is shown is written down, if it is shown something.
+        prompt_file: file to write the agent's prompt to, if it has one.
 
     Raises:
         ConfigError: the agent's weights cannot be proved, or its weights or prompt are missing.

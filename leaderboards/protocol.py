@@ -32,7 +32,7 @@ FROZEN = "frozen.json"
 PROTOCOL_GROUP = "leaderboards.protocols"
 """Entry-point group: each entry names a package with protocols in its folder, as ours lie in `FOLDER`."""
 ROOT_SEED = 0
-"""Of every reply that is sampled for a board; the match does the rest."""
+"""Root seed of every reply sampled for a board; the match determines the rest."""
 BOT = "bot:"
 HELD_OUT = f"{BOT}held_out"
 """The reference that SRL never trains with; recipes refuse it as an opponent."""
@@ -84,7 +84,7 @@ class RatingRules:
     ridge: float = 0.0
     """Prior precision of a skill in log-odds; for Elo."""
     confidence: float = 0.95
-    """Of intervals, which are clustered by seed."""
+    """Confidence level of intervals, which are clustered by seed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +94,7 @@ class Protocol:
     name: str
     """Name of the protocol: the environment's id."""
     version: int
-    """Of the protocol; results of different versions are not compared."""
+    """Version of the protocol; results of different versions are not compared."""
     env: str
     """Registered environment id."""
     env_options: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Protocol:
     """Every seed of this step, the second of two for 2, derives from the entrant's ticket where there
     is one; the others are the public list's."""
     void_tries: int
-    """Times a match is played before a failure of ours stops the run."""
+    """Times a match is played before a failure of SRL stops the run."""
     limits: Limits
     """What a game may take."""
     penalties: Penalties
@@ -323,7 +323,7 @@ def schedule(
 def _tables(
     protocol: Protocol, entrants: Sequence[str], *, drawn: bool
 ) -> Iterator[tuple[str, ...]]:
-    """Who sits where, for one seed."""
+    """Seatings of the matches for one seed."""
     references, n = protocol.references, protocol.seats
     among_references = [] if drawn else list(combinations(references, 2))
     meetings = [*among_references, *((e, r) for e in sorted(entrants) for r in references)]

@@ -144,7 +144,7 @@ def _told(fault: str) -> str:
 
 
 def result_of(spec: MatchSpec, transcript: Transcript, tokens: Tokens) -> MatchResult:
-    """What a transcript comes to, by the same rules as `Episode.result`."""
+    """Result of a transcript, by the same rules as `Episode.result`."""
     termination: Termination = "truncated" if transcript.truncated else "ok"
     if transcript.forfeited:
         termination = "forfeit"

@@ -29,7 +29,7 @@ from srl_envs.registry import Policy
 _AHEAD = 32
 """Matches that wait per process."""
 _END_S = 10.0
-"""For a process to end once its pipe is closed."""
+"""Seconds for a process to end once its pipe is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def replay_match(record: MatchRecord) -> Replay:
 
 
 def transcript_difference(claimed: Transcript, true: Transcript) -> str:
-    """Where two play-throughs first part; empty where they are one."""
+    """First difference between two play-throughs; empty where they are equal."""
     for number, (one, other) in enumerate(zip(claimed.steps, true.steps, strict=False)):
         for item in fields(one):
             if getattr(one, item.name) != getattr(other, item.name):

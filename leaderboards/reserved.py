@@ -20,7 +20,7 @@ _DIGITS = str.maketrans("012345789", "oizeastbg") | {ord("l"): "i"}
 _PAIRS = (("rn", "m"), ("vv", "w"))
 """Pairs of letters that look like one letter."""
 _MORE_PAIRS = (*_PAIRS, ("ci", "d"))
-"""Of reserved names only, where ``cl`` is ``ci`` by now: clara and dara are two people."""
+"""Applied only to reserved names, where ``cl`` is already ``ci``: clara and dara stay distinct."""
 _MORE_DIGITS = ("69", ("gq", "bg"))
 """What else these digits are taken for, in reserved names only."""
 _SEPARATORS = re.compile(r"[\W_]+")

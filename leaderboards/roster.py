@@ -60,7 +60,7 @@ def version(
 
 
 def parent_among(contents: Contents, others: Iterable[tuple[str, Contents]]) -> str | None:
-    """Of these agents the first that an adapter was trained from: the same contents, and no adapter."""
+    """The first of these agents with the same contents and no adapter: the parent of an adapter."""
     if contents.get("adapter") is None:
         return None
     plain = _without_adapter(contents)

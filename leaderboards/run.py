@@ -44,7 +44,7 @@ _LOCK = f"{HEADER}.lock"
 _BATCH = 256
 """Matches handed to the runner at once."""
 _PATIENCE_S = 86_400.0
-"""For one reply of an endpoint, waits for limits per minute included; its tries have their own deadline."""
+"""Seconds for one reply of an endpoint, with waits for rate limits; each try has its own deadline."""
 
 Progress = Callable[[int, int], None]
 """(matches done, matches in all)."""

@@ -56,7 +56,7 @@ SHA256 = hexadecimal(64)
 LINK = hexadecimal(16)
 """The part of the chain that a record shows."""
 _NAME = Text(80, 1)
-"""Who may be called so is `leaderboards.names`' business."""
+"""`leaderboards.names` decides which agent may use a name."""
 _ENV = Text(
     100,
     1,

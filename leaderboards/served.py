@@ -154,7 +154,7 @@ class Reports:
 
 
 def usage(turns: Sequence[Served]) -> dict[str, Any]:
-    """What replies came to, as JSON values; a sum is null where one of the replies does not tell."""
+    """Sums over replies as JSON values; a sum is null where a reply does not report it."""
     ends, failed = Counter(turn.finish for turn in turns), Counter[str]()
     for turn in turns:
         failed.update(turn.failed_tries)

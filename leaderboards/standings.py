@@ -234,7 +234,7 @@ def rating_row(rating: Rating) -> Row:
 def _add_ratings_without_errors(
     rows: list[Row], pairs: Pairs, clean: Pairs, anchors: Collection[str]
 ) -> None:
-    """Where forfeits ended games: what the rating is without those."""
+    """Add ratings without the games that ended by forfeit, if there were any."""
     if clean.a_M.size in (0, pairs.a_M.size):
         return
     _add_values(rows, rate(clean, anchors=anchors))

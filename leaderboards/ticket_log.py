@@ -73,7 +73,7 @@ class Head:
 
     tickets: int = 0
     bytes: int = 0
-    """Of the log, up to the end of the last of them."""
+    """Bytes of the log, up to the end of the last ticket."""
     last: int = 0
     """Byte at which the last of them begins."""
     link: str = FIRST_LINK
@@ -469,7 +469,7 @@ def _link(tickets: Sequence[Ticket], count: int) -> str:
 
 
 def _append(path: Path, start: int, line: bytes) -> None:
-    """Add a line that is on disk when this returns, in the place of one that was cut short."""
+    """Add a line that is on disk when this returns, replacing one that was cut short."""
     try:
         with path.open("r+b" if path.exists() else "xb") as file:
             file.truncate(start)

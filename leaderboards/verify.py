@@ -35,7 +35,7 @@ Level = Literal["L0", "L1", "L2", "L3"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 _CLOCKS = timedelta(days=1)
-"""By how much the clocks of entrant, board and verifier may differ."""
+"""Largest allowed difference between the clocks of entrant, board and verifier."""
 
 Progress = Callable[[str, int, int], None]
 """(task, parts done, parts in all)."""
@@ -85,7 +85,7 @@ def verify(
     Raises:
         ConfigError: L3 needs weights that are not there.
         ModelError: a model cannot be loaded.
-        SandboxError: replaying failed for a reason of ours.
+        SandboxError: replaying failed through a fault of SRL.
     """
     if isinstance(bundle, PrivateCopy):
         return _verify(bundle, level, workers, sources or {}, progress or (lambda *_: None))

@@ -125,7 +125,7 @@ class GameAEC(AECEnv[str, Observation, str]):
         self._select()
 
     def _select(self) -> None:
-        """Who replies next; at the end all agents, so that each learns of it."""
+        """Select the agents that reply next; at the end all agents, so that each receives its last result."""
         self._on_move = selected = self.env.on_move
         if self._all_selected or self._over:
             selected = tuple(self.agents)

@@ -61,7 +61,7 @@ class Streams:
     chance: np.random.Generator
     """Random events after the start, and the moves of ``invalid="random_legal"``."""
     seats: np.random.Generator
-    """Who moves first, which seat gets which role."""
+    """Draws the order of the seats and their roles."""
     bots: np.random.Generator
     """Seeds of scripted opponents that a view adds by itself."""
 

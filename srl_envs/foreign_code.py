@@ -119,7 +119,7 @@ def _in_brackets(hint: str) -> str:
 def require_known(what: str, target: str, known: Collection[str]) -> None:
     """Refuse a name from a file that SRL does not offer for its place, with the switch on.
 
-    Modules of SRL are treated alike: a file that may name any function of ours could name one that starts
+    Modules of SRL are treated alike: a file that may name any function of SRL could name one that starts
     programs.
 
     Args:

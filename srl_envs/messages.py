@@ -35,7 +35,7 @@ class Spoken(NamedTuple):
     message: str
     """Cleaned; empty where the seat said nothing."""
     move: str
-    """As it was written, without surrounding white space."""
+    """The move as it was written, without surrounding white space."""
 
 
 def clean_message(text: str, limit: int) -> str:

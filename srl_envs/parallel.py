@@ -38,7 +38,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     """Every seat acts through text; observations are ``{"text", "turn", "can_act"}``.
 
     Rewards are ``outcome + format``. ``infos[agent]`` holds ``reward_components`` (of this step),
-    ``invalid`` (None, ``malformed`` or ``illegal``: what became of the last reply), ``played`` (the
+    ``invalid`` (None, ``malformed`` or ``illegal``: the verdict on the last reply), ``played`` (the
     action body that counts for the seat in this step, its own or one that was played for it; None
     where there is none), ``attempts_left``, ``legal_actions`` (whole replies, ready for `step`, where
     the seat is on move and they can be listed), and at the end ``statistics`` (the game's own
@@ -228,7 +228,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._stand(self.game.to_move(self._state))
 
     def _stand(self, pending: tuple[int, ...]) -> None:
-        """These seats are on move, and no step of ours led there."""
+        """Set the seats on move without a step: after a reset, or in a restored state."""
         self._pending, self.on_move = pending, self._names_of[pending]
         self._paid_before, self.pays = self.paid, False
         self._faults, self._played = _NO_FAULTS, _NOTHING_PLAYED

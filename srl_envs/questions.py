@@ -44,7 +44,7 @@ class Collection:
     name: str
     read: Callable[[Row], Question | Rejected]
     rubric: Mapping[str, Any]
-    """For `srl_envs.rewards.Rubric.from_config`."""
+    """Rule of the question, for `srl_envs.rewards.Rubric.from_config`."""
     files: tuple[str, ...] = field(default=())
     """Further names that its file has where it is published, under the folder of the data."""
 

@@ -15,16 +15,16 @@ from typing import Any
 from srl_envs.errors import ConfigError, SRLError
 
 STAND_IN = "stand_in"
-"""In the metadata of a dataclass's field: the value that takes its place."""
+"""Key in the metadata of a dataclass's field: the value that replaces an unreadable one."""
 UNREADABLE: Any = object()
-"""In the place of a value of which nothing can be used."""
+"""Marks a value that cannot be used at all."""
 
 
 class FaultySettings(ConfigError):
     """Every mistake of a section, with what can be used of it."""
 
     repaired: Any = UNREADABLE
-    """The section with defaults in the place of what was set aside."""
+    """The section with defaults instead of the values that were set aside."""
     aside: frozenset[str] = frozenset()
     """Dotted names, within the section, of what was set aside."""
 

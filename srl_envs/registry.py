@@ -45,7 +45,7 @@ class EnvSpec:
     """``package.module:Name`` of a `Game` subclass, or of a callable returning a ParallelEnv."""
     mode: Mode
     seats: int
-    """With the default options; an option of the game may change it (`count_seats`)."""
+    """Number of seats with the default options; an option of the game may change it (`count_seats`)."""
     summary: str
     """One line for listings."""
     bots: Mapping[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ Examples:
 
 A bundle of fewer seeds is compared in the matches that it has. Nothing is written.
 
-exit codes: 0 every match is on the board and came to the same, 1 one did not or is not there,
+exit codes: 0 every match is on the board with the same result, 1 one differs or is missing,
 2 a mistake in the command, or a damaged bundle.
 """
 

@@ -34,7 +34,7 @@ class OpponentOptions:
     agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT")]
     """Its name on the board."""
     protocol: str = ""
-    """That it was rated by, where several agents have the name."""
+    """Protocol that rated the agent, where several agents have the name."""
     model: str = ""
     """MODEL or MODEL+ADAPTER with its weights, where the board does not hold them."""
     weight: float = 1.0

@@ -23,7 +23,7 @@ DESCRIPTION = """Check bundles up to a level.
 levels, each with those before it:
   L0  hashes; the matches are those of the schedule, each once, in order; the agents may enter
   L1  the ratings follow from the matches
-  L2  every episode, replayed in a fresh process, comes to the same
+  L2  every episode, replayed in a fresh process, has the same result
   L3  bots give the same replies again; models' tokens are what their random numbers select from the
       declared weights (log-probabilities within 0.01 nats)
 
@@ -140,7 +140,7 @@ def sources_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def weights(given: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str, str]]:
-    """Of each bundle the sources that it needs.
+    """Sources that each bundle needs.
 
     Raises:
         ConfigError: no bundle has such an agent.

@@ -122,7 +122,7 @@ def _standing(boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _name(board: Mapping[str, Any]) -> str:
-    """Of a board's protocol, or its environment with what it was made with."""
+    """Line with a board's protocol, or with its environment and options."""
     return board.get("protocol") or " ".join(filter(None, [board["env_id"], board["options"]]))
 
 

@@ -1,4 +1,4 @@
-"""Seeds of the deals by which other trainers name episodes of ours."""
+"""Seeds by which other trainers name SRL's episodes."""
 
 from __future__ import annotations
 

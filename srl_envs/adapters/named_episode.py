@@ -26,11 +26,11 @@ class NamedEpisode:
     seed: int
     split: Split
     seat: int
-    """Whose replies are generated and learned."""
+    """Seat whose replies are generated and learned."""
     opponents: dict[int, str]
     """Bot's name, or `POLICY`, of seats that do not make random legal moves."""
     options: dict[str, Any]
-    """As in `srl_envs.make`."""
+    """Options as in `srl_envs.make`."""
 
     @classmethod
     def of_row(cls, ground_truth: str) -> NamedEpisode:

@@ -367,7 +367,7 @@ def _require_playable(name: str, game: Any) -> None:
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ConfigError(f"{name} is a mean-field game: it has no seats to play.")
     if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
-        raise ConfigError(f"{name} draws chance by itself, so no seed of ours could replay it.")
+        raise ConfigError(f"{name} draws chance by itself, so a seed of SRL could not replay it.")
     if not game.num_distinct_actions():
         raise ConfigError(f"{name} has no list of actions; its moves are structures.")
     if not (kind.provides_information_state_string or kind.provides_observation_string):

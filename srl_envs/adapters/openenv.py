@@ -63,7 +63,7 @@ class SRLObservation(Observation):
     text: str = ""
     can_act: bool = True
     invalid: str | None = None
-    """What became of the last reply: None, ``malformed`` or ``illegal``."""
+    """Verdict on the last reply: None, ``malformed`` or ``illegal``."""
     attempts_left: int = 0
     legal_actions: list[str] = Field(default_factory=list)
     """Whole replies, each a legal ``message``; empty where they cannot be listed."""

@@ -19,7 +19,7 @@ seat then leaves the game, which forfeits by our rules.
 
 Limits. SkyRL does not notify the environment when a conversation outgrows ``generator.max_input_length``, so
 the seat keeps its rewards until then and does not forfeit: leave room for the longest
-game. A failure of ours is an exception, which ends SkyRL's step: it has no way to leave out a row. The
+game. A failure of SRL is an exception, which ends SkyRL's step: it has no way to leave out a row. The
 other seats are bots or callables, for example one that asks an endpoint; SkyRL gives an environment no
 way to ask the policy in training.
 
@@ -148,7 +148,7 @@ def register(
     """Make one environment known to SkyRL-Gym; call it in the process that generates.
 
     Args:
-        env_id: a registered id of ours.
+        env_id: a registered id of SRL.
         name: what SkyRL calls it; ``srl/`` and the id by default.
         seat: whose replies SkyRL generates.
         opponents: seat -> bot name, or a ``text -> text`` callable, of which each episode gets a copy;

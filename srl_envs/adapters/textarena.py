@@ -98,7 +98,7 @@ class _Live:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A point in a game: what was drawn and said so far, and what came of it."""
+    """A position of a game: draws and moves so far, and their results."""
 
     players: tuple[int, ...]
     """Seat -> player id."""
@@ -355,7 +355,7 @@ class TextArenaView(ta.Env):
     """One of our environments with TextArena's interface; see the module for the mapping.
 
     Args:
-        srl_id: a registered id of ours.
+        srl_id: a registered id of SRL.
         **options: as in `srl_envs.make`.
     """
 
@@ -449,7 +449,7 @@ def register_view(srl_id: str, **options: Any) -> str:
     """Register one of our environments in TextArena, as ``srl/ID``.
 
     Args:
-        srl_id: a registered id of ours.
+        srl_id: a registered id of SRL.
         **options: as in `srl_envs.make`.
 
     Returns:

@@ -19,7 +19,7 @@ refuses the row.
 A model that stops calling the tool before the end forfeits: it gets what the rules pay a seat that
 forfeits, in place of what is not paid yet. A reply after the end changes nothing.
 
-Limits. TRL turns an exception of a tool into a text for the model, so a failure of ours is kept back
+Limits. TRL turns an exception of a tool into a text for the model, so a failure of SRL is kept back
 until the reward: `get_reward` is then None. TRL 1.16 sums such a row to 0 before it centres the group's
 rewards (with a warning), which is not the same as leaving it out; it has no way to leave it out. The
 other seats are bots or plain callables, not a copy of the policy in training: TRL generates for one

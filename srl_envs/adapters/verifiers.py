@@ -70,7 +70,7 @@ class SRLTasksetConfig(vf.TasksetConfig):
     game: str = ""
     """A registered id, like ``connect_four-v0``."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """As in `srl_envs.make`."""
+    """Options as in `srl_envs.make`."""
     split: Literal["train", "eval"] = "train"
     first_seed: int = 0
     """Tasks count up from it."""
@@ -113,7 +113,7 @@ class SRLTaskset(vf.Taskset[SRLTask, SRLTasksetConfig]):
 
 
 class SRLEnvConfig(vf.EnvConfig):
-    """Who plays which seat."""
+    """Players of the seats."""
 
     player_0: vf.AgentConfig = _SEAT
     player_1: vf.AgentConfig = _SEAT

@@ -17,7 +17,7 @@ row of the dataset         the first thing that one seat sees in the episode of 
     reward.custom_reward_function.name=compute_score
 
 Limits. veRL's reward function sees one reply, so the seat must be asked once: `rows` plays an episode and
-refuses an environment that asks again, unless the agent loop is to play it. A failure of ours is an
+refuses an environment that asks again, unless the agent loop is to play it. A failure of SRL is an
 exception, which ends veRL's step: its reward function has no way to leave out a row.
 
 Source: ``verl/utils/dataset/rl_dataset.py`` and ``verl/experimental/reward_loop`` of verl 0.9. verl itself

@@ -75,9 +75,9 @@ class Talk:
     ids: list[int]
     """Tokens of all, the first prompt included."""
     mask: list[int] = field(default_factory=list)
-    """Of every token behind the first prompt: 1 where the policy wrote it."""
+    """Mask of the tokens behind the first prompt: 1 where the policy wrote the token."""
     logprobs: list[float] | None = None
-    """Of the same tokens, 0.0 where the policy did not write; None where veRL requires none."""
+    """Log-probabilities of the same tokens, 0.0 for foreign ones; None where veRL requires none."""
     cut: bool = False
     """Whether ``max_reply_tokens`` cut the last reply."""
     outputs: list[Any] = field(default_factory=list)
@@ -274,7 +274,7 @@ def _preempted(outputs: list[Any]) -> dict[str, int]:
 
 
 def _fields(outputs: list[Any]) -> dict[str, Any]:
-    """Those of the first reply, with the newest version that wrote, and counts of all replies."""
+    """Extra fields of the first reply, with the newest version that wrote, and counts of all replies."""
     fields = dict(outputs[0].extra_fields) if outputs else {}
     if outputs and outputs[-1].extra_fields.get("max_global_steps") is not None:
         fields["max_global_steps"] = outputs[-1].extra_fields["max_global_steps"]

@@ -49,7 +49,7 @@ class Attack:
     """Message that it sends where a seat may speak."""
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The attack as JSON values."""
         return {key: value for key, value in asdict(self).items() if value not in ("", (), 0.0)}
 
     @classmethod

@@ -22,7 +22,7 @@ class Budget:
     """
 
     seconds: float = 60.0
-    """Of processor time. Programs in a live sandbox are not counted, so twice that of the clock
+    """Seconds of processor time. Programs in a live sandbox are not counted, so twice that of the clock
     ends the attack, too."""
     steps: int | None = None
     """Episodes or verdicts; None counts only seconds."""

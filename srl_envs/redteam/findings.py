@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What came of the attack on one target."""
+    """Result of the attack on one target."""
 
     target: str
     findings: list[Finding] = field(default_factory=list)

@@ -47,7 +47,7 @@ FORGIVEN = {
     "format quoted first": "The format is <action>...</action>. My move: <action>{b}</action>",
     "space in the tag": "<action >{b}</action >",
 }
-"""Must be taken as the move, whatever it is."""
+"""Expected verdict: the reply is the move, for every move."""
 DRESSED = {
     "bold": "<action>**{b}**</action>",
     "full stop": "<action>{b}.</action>",

@@ -114,7 +114,7 @@ def names_in(tests: str) -> list[str]:
 
 
 def shadowing(wrong: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """A wrong program that puts something of its own in the place of each name, and of all at once."""
+    """A wrong program that replaces each name by something of its own, and all at once."""
     stand_ins = {
         "an agreeing class": "{n} = Always\n",
         "an agreeing object": "{n} = Always()\n",

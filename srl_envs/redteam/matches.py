@@ -59,7 +59,7 @@ class _Seat:
         return self._answer(turn)
 
     def count(self, info: Mapping[str, Any]) -> bool:
-        """Take note of what became of the reply; whether it was taken as a move."""
+        """Record the verdict on the reply: whether it was accepted as a move."""
         refused = info["invalid"] is not None
         if refused and int(info["attempts_left"]) <= self._env.max_retries:
             self._retries += 1

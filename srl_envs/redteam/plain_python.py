@@ -32,7 +32,7 @@ def call_values(
 ) -> list[Any] | None:
     """What the function returns, as JSON values; None where the program does not get that far.
 
-    The program is ours or a template of ours: nothing confines it.
+    The program comes from SRL's own templates, so it runs unconfined.
     """
     task = json.dumps({"program": program, "function": function, "calls": calls})
     result = run_script(_CALLS, task, timeout_s)

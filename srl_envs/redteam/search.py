@@ -63,7 +63,7 @@ def companies(env_id: str) -> list[str]:
 
 
 class Table(NamedTuple):
-    """Where a policy is to earn: a game, and who sits in the other seats."""
+    """Setting of a search: a game, and the players of the other seats."""
 
     env: Any
     company: str

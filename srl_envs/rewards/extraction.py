@@ -197,4 +197,4 @@ EXTRACTORS = {
 }
 """Ways of finding the answer, by name."""
 MARKED = ("boxed", "answer", "action", "plain")
-"""Those tried by default, in this order."""
+"""Extractors tried by default, in this order."""

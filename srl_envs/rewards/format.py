@@ -44,7 +44,7 @@ class Part(NamedTuple):
     reason: str
     """``ok`` or what is wrong."""
     credit: float
-    """In [0, 1]: 1 where it is right, and in between for JSON that is partly right."""
+    """Score in [0, 1]: 1 where the part is right, and in between for JSON that is partly right."""
     body: str | None = None
     """The text of a part that is right: what stands between the tags, or in the box or the fence."""
 

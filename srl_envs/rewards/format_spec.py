@@ -150,7 +150,7 @@ class FormatSpec:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where a rule of ``json`` or ``patterns`` may apply."""
+        """Parts to which a rule of ``json`` or ``patterns`` may apply."""
         box = ("box",) if self.boxed else ()
         fence = ("fence",) if self.fence is not None else ()
         return (WHOLE_REPLY, *(f"<{tag}>" for tag in self.blocks), *box, *fence)

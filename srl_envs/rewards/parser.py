@@ -242,7 +242,7 @@ class _Parser:
         return self._application(base) if isinstance(base, Sym) else base
 
     def _application(self, base: Sym) -> Node:
-        """A name with its primes and, where it is a function, with what it is applied to."""
+        """A name with its primes and, where it is a function, with its arguments."""
         while self.eat("'"):
             base = Sym(f"{base.name}'")
         inverse = "".join(token.text for token in self.tokens[self.at : self.at + 5]) == "^{-1}"

@@ -17,7 +17,7 @@ class Quantity(NamedTuple):
 
     number: str
     dimension: str
-    """As in `units.Unit`; ``things:apple`` for a noun that we do not know."""
+    """As in `units.Unit`; ``things:apple`` for an unknown noun."""
     factor: Fraction
     """Value of one unit in the base unit of its dimension."""
 

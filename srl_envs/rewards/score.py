@@ -10,6 +10,6 @@ class Score:
     """The verdict of a scorer on one reply."""
 
     value: float
-    """In [0, 1]: 0 is wrong, 1 is right."""
+    """Score in [0, 1]: 0 is wrong, 1 is right."""
     reason: str
     """One of the scorer's fixed labels, such as ``"match"``; never free text: it is counted."""

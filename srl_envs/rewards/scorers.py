@@ -70,7 +70,7 @@ class AnswerSettings:
     column: str = "answer"
     """Field of the row with the reference answer."""
     extract: tuple[str, ...] = MARKED
-    """Where the answer is looked for, in this order."""
+    """Extractors that look for the answer, in this order."""
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
     """What counts as equal."""
 

@@ -417,7 +417,7 @@ def tells_ratio(node: Node) -> bool:
 
 
 def as_quotients(node: Node) -> Node:
-    """Every ratio of two as what it is worth: ``3:4`` as ``3/4``."""
+    """Every ratio of two by its value: ``3:4`` as ``3/4``."""
     if isinstance(node, Relation):
         return Relation(node.signs, tuple(map(as_quotients, node.sides)))
     if not isinstance(node, Many | Group):

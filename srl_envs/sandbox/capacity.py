@@ -199,7 +199,7 @@ class Capacity:
 
 
 SHARED = Capacity()
-"""Of this process: every executor asks here."""
+"""Capacity of this process, shared by all executors."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=SHARED.forget)

@@ -42,7 +42,7 @@ _SCRATCH_FOLDERS = 3
 
 
 class Dispatcher:
-    """One server at a time, and whatever it takes to get every run a report.
+    """Keeps one server at a time, and retries until every run has a report.
 
     Args:
         limits: of each run.

@@ -115,7 +115,7 @@ def live_state(env: GameEnv) -> Any:
 
 
 def other_states(env: GameEnv, seed: int) -> list[Any]:
-    """Starts of other episodes, whose hidden parts are put in the place of those of ``seed``."""
+    """Starts of other episodes, whose hidden parts replace those of ``seed``."""
     spec = env.env_spec
     seeds = range(_FIRST_OTHER_SEED + _OTHERS * seed, _FIRST_OTHER_SEED + _OTHERS * (seed + 1))
     return [

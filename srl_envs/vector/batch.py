@@ -20,7 +20,7 @@ Infos = dict[str, dict[str, Any]]
 
 
 class Report(NamedTuple):
-    """What came of one step of a batch; environments in order."""
+    """Results of one step of a batch; environments in order."""
 
     on_move: list[tuple[int, int]]
     """(environment, seat) of every reply that the next step needs."""

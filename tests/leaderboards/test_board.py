@@ -141,7 +141,7 @@ def test_of_two_bundles_that_contradict_each_other_the_first_published_stays(
             put(bundle, tmp_path / board, "L1")
         roots, (reason,) = counted(tmp_path / board, tmp_path)
         assert roots == [order[0].root]
-        assert "came to something else" in reason
+        assert "has another result" in reason
 
 
 def test_a_bundle_that_was_verified_further_stays_whenever_it_came(

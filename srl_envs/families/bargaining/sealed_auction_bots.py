@@ -44,14 +44,14 @@ class View:
     first_price: bool
     shared: bool
     value: int
-    """Of the present item, to us; an estimate where values are shared."""
+    """Value of the present item to the bot; an estimate where values are shared."""
     money: int
     rivals: tuple[int, ...]
     """The highest bid of the others, per past item."""
     gaps: tuple[int, ...]
     """By how much that fell short of the item's shared value; empty where values are private."""
     values: tuple[int, ...]
-    """Of all items, to us, past and future ones."""
+    """Values of all items to the bot, past and future ones."""
 
 
 def read_view(text: str) -> View:

@@ -81,7 +81,7 @@ class PairState:
     """Hidden tests, which decide the payoff."""
     messages: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    """Of the driver, one per message, or one less."""
+    """Programs of the driver, one per message, or one less."""
     passed: tuple[int, ...] = ()
     """Hidden tests that each program passed."""
     failures: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ class SpecGolf(Game[GolfState, str]):
         return (0, 1) if len(state.attempts) < len(state.tasks) else ()
 
     def observe(self, state: GolfState, seat: int) -> str:
-        """Rules, what came of past rounds, and the present task."""
+        """Rules, results of past rounds, and the present task."""
         number = len(state.attempts)
         task = self._task(state)
         rules = RULES.format(

@@ -64,7 +64,7 @@ def balance(values: Sequence[int], mine: Sequence[int], theirs: Sequence[int]) -
 
 
 def one_round(state: Campaign, first: Spread, second: Spread) -> Campaign:
-    """The state after both spreads came out."""
+    """The state after both spreads are revealed."""
     values, rounds, won, (ours, theirs) = state
     score = balance(values, first, second)
     number, sent, faced = len(rounds) + 1, _text(first), _text(second)

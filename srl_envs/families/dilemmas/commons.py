@@ -37,7 +37,7 @@ SEATS = 4
 LEAST_CAPACITY, MOST_CAPACITY = 80, 240
 """The stock at which it grows no more."""
 MOST_LIMIT = MOST_CAPACITY // 8
-"""Of all episodes: units that a seat may ask for."""
+"""Most units that a seat may ask for, over all episodes."""
 COLLAPSE_BELOW = 5
 """With less than this left after a harvest, the stock dies."""
 RATES = (2, 3, 4, 5)

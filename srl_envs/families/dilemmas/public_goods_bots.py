@@ -38,7 +38,7 @@ class View:
     effect: int
     """Points that a cut takes for each point paid; 0 in a game without cuts."""
     factors: tuple[float, ...]
-    """By which the pot is multiplied, per round."""
+    """Factors by which the pot is multiplied, per round."""
     given: tuple[tuple[int, ...], ...]
     """Tokens of all seats, per past round."""
     largest_cut: int

@@ -39,7 +39,7 @@ STEAL_BONUS = 1
 LARGEST_GAP = MAX_STAKE + STEAL_BONUS + MAX_STAKE
 """Points between the seats after one problem: one wins 3 + 1, the other loses 3."""
 MAX_PAST_CHARS = 200
-"""Of a past problem's text, so that ten long ones fit a prompt."""
+"""Most characters of a past problem's text, so that ten long ones fit a prompt."""
 _DIFFICULTY = 3
 
 _HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."

@@ -73,7 +73,7 @@ class Relay(NamedTuple):
     entries: tuple[Entry, ...]
     prose: str
     orders: tuple[tuple[int, ...], ...]
-    """In which order each step's fields are listed: permutations of the entries."""
+    """Order in which each step's fields are listed: permutations of the entries."""
     layout: str
     same_names: bool
     """Whether all steps call the fields by the names of the first."""

@@ -56,7 +56,7 @@ class Field(NamedTuple):
     """One entry of an order."""
 
     names: tuple[str, str, str]
-    """In the first schema, in the second and in the report."""
+    """Forms in the first schema, in the second and in the report."""
     kind: str
     meaning: str
     sentences: tuple[str, ...]

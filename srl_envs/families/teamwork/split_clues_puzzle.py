@@ -344,7 +344,7 @@ def _is_single(bits: int) -> bool:
 
 
 def structure(truth: Solution, clues: Iterable[Clue]) -> tuple[tuple[str, int, int], ...]:
-    """What names a puzzle whatever its words are: of each clue the kind and the two houses it is about.
+    """Key of a puzzle, independent of its words: of each clue the kind and the two houses it is about.
 
     Puzzles that differ in names, values or the order of clues have the same; some others may.
     """

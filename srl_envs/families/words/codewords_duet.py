@@ -86,7 +86,7 @@ class Board(NamedTuple):
     orders: tuple[tuple[int, ...], tuple[int, ...]]
     """Per seat: the words' indices as it reads them."""
     giver: int
-    """Who gives the next clue, or gave the present one."""
+    """Seat that gives the next clue, or gave the present one."""
     turns: tuple[Turn, ...] = ()
     found: frozenset[int] = frozenset()
     missed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())

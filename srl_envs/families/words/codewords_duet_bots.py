@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     closed: frozenset[str]
     """Found, or known to be neutral in our key: the partner will not guess them."""
     clues: tuple[str, ...]
-    """To choose from; empty where guesses are due, or where none fits."""
+    """Words to choose from; empty where guesses are due, or where none fits."""
     open: tuple[str, ...]
     """Words to guess from; empty where a clue is due."""
     clue: str

@@ -72,7 +72,7 @@ class Party(NamedTuple):
     """Word of the majority, and word of the odd one."""
     odd: int
     order: tuple[int, ...]
-    """In which the seats speak in the first round; the next rounds begin further on."""
+    """Order in which the seats speak in the first round; the next rounds begin further on."""
     hints: tuple[Hint, ...] = ()
     votes: tuple[tuple[int, ...], ...] = ()
     """Per vote and seat: whom it named; -1 for a seat that was out."""

@@ -57,7 +57,7 @@ class Confinement:
     """Layer -> why the kernel refused it."""
     tier: str = "none"
     identities: identities.Identities = field(default_factory=identities.Identities)
-    """Who the runs are."""
+    """User ids or namespaces of the runs."""
     processes: int = -1
     """Descriptor of /proc."""
     rights: dict[str, int] = field(default_factory=dict)

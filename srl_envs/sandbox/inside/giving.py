@@ -50,7 +50,7 @@ class Objects:
         self._numbers: dict[int, int] = {}
 
     def number(self, value: Any) -> int:
-        """Its number, a new one where it has none."""
+        """Number of an object, a new one if it has none."""
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = len(self._objects)
@@ -157,7 +157,7 @@ class Giver(Writer):
         return {"stripped": [kind.__name__, self.encode(data, depth + 1)]}
 
     def _hash(self, value: Any) -> Any:
-        """Its own hash, where its class has one; hashed containers are read without a question."""
+        """The object's own hash, if its class defines one; hashed containers are read without a question."""
         own: Any = type(value).__hash__
         if own is None or own is object.__hash__:
             return None

@@ -91,7 +91,7 @@ class Heap:
         self._parity = parity
 
     def number_of(self, value: Any) -> int | None:
-        """Its number; None where the other side has no copy."""
+        """Number of a container; None where the other side has no copy."""
         return self._numbers.get(id(value))
 
     def add(self, kind: str, value: Any) -> int:

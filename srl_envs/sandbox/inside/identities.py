@@ -80,7 +80,7 @@ class Identities:
 
 
 def by_namespace() -> Identities:
-    """Those of user namespaces.
+    """Identities that are user namespaces.
 
     Raises:
         OSError: the kernel grants none.

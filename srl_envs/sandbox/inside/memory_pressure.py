@@ -40,11 +40,11 @@ class Badness:
             self.of_server()
 
     def of_server(self) -> None:
-        """From now on, that of a server."""
+        """Set the score of this process to that of a server."""
         self._set(self._usual)
 
     def of_runs(self) -> None:
-        """Until `of_server`, that of the processes that are forked meanwhile."""
+        """Set the score for processes that are forked until `of_server`."""
         self._set(_RUN)
 
     def _set(self, value: int) -> None:

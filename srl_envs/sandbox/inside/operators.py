@@ -334,7 +334,7 @@ def _iterate_async(self: Any) -> Any:
 _UNARY = "abs neg pos invert round trunc floor ceil"
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod"
 _RESIDUAL = frozenset(["sub", "truediv", "floordiv", "mod", "divmod", "xor"])
-"""With what the tests expect as the other operand, these tell how far a result is from it."""
+"""With the expected value as the other operand, these show how far a result is from it."""
 _IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor"
 UNARY = frozenset(f"__{name}__" for name in _UNARY.split())
 """Operators on one operand."""

@@ -12,7 +12,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SYSTEM = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
 _FILES = ("/etc/ld.so.cache",)
 PYTHON, CODE, PACKAGES = "/python", "/inside", "/packages"
-"""Where the private root has the interpreter, this package, and what programs may import."""
+"""Paths in the private root of the interpreter, this package, and what programs may import."""
 
 
 def readable(executables: Iterable[str] = ()) -> list[str]:
@@ -30,7 +30,7 @@ def libraries() -> str:
 
 
 def place(path: str) -> str:
-    """Where the private root has a path of the host, so that its name reveals nothing about the host."""
+    """Path in the private root for a path of the host; its name reveals nothing about the host."""
     prefix = os.path.realpath(sys.base_prefix)
     if path.startswith("/usr/") or path in _SYSTEM + _FILES:
         return path  # the same on every host

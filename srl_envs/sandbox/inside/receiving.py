@@ -20,7 +20,7 @@ _MAX_NUMBER = 1 << 31
 
 
 class Asker(Peer, Protocol):
-    """Who talks to the program, as its references need it."""
+    """Interface to the program that its references use."""
 
     asked: int
     """Number of the present request."""

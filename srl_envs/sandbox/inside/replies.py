@@ -127,7 +127,7 @@ def mro_of(body: Any) -> Mro:
 
 
 class Errors:
-    """Exception classes of ours that stand for the program's."""
+    """Exception classes that stand for the program's."""
 
     def __init__(self) -> None:
         self._kinds: dict[int, type[Exception]] = {}

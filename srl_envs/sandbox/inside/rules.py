@@ -59,7 +59,7 @@ def one_of(index: int, values: tuple[int, ...]) -> Condition:
 
 
 def masked_one_of(index: int, mask: int, values: tuple[int, ...]) -> Condition:
-    """Its masked bits are one of the values."""
+    """Condition: the argument's masked bits are one of the values."""
     last = len(values) - 1
     load = [_argument(index)] + ([(_AND, 0, 0, mask & _ALL)] if mask != _ALL else [])
 

@@ -42,7 +42,7 @@ class _Live:
     started: float
     look_at: float
     slot: int
-    """Its identity."""
+    """Slot of the run's identity."""
     reason: int = wire.BY_ITSELF
 
 
@@ -311,7 +311,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _reset_signals() -> None:
-    """As in a new interpreter; not through `signal`, whose enumerations touch a hundred pages."""
+    """Reset signal handlers without `signal`, whose enumerations touch a hundred pages."""
     _signal.set_wakeup_fd(-1)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)

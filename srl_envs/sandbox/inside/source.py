@@ -17,7 +17,7 @@ def keep_in(folder: str) -> None:
 
 
 def compiled(program: str) -> types.CodeType:
-    """Its code; tracebacks and `inspect.getsource` find its lines."""
+    """Compiled code of a program; tracebacks and `inspect.getsource` find its lines."""
     program = program.removeprefix("\ufeff")
     linecache.cache[FILE] = (lambda: program,)  # read when it is needed
     if _folders:

@@ -327,7 +327,9 @@ def _refuse_without_checks(tree: ast.Module, loaded: set[str]) -> None:
         return
     idle = [node.name for node in tree.body if isinstance(node, _FUNCTIONS) and _checks(node)]
     if idle:
-        raise Unusable(f"nothing in the tests calls {idle[0]}(); call it with what it is to check")
+        raise Unusable(
+            f"nothing in the tests calls {idle[0]}(); call it with the function to check"
+        )
     raise Unusable("the tests check nothing: they have no assert and no call of an assert method")
 
 

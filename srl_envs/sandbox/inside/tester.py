@@ -71,7 +71,7 @@ class Tester:
         self.mixed_data = False
         self.fleeting: list[tuple[standins.State, Any]] = []
         self.failure = ""
-        """Why the program has failed, whatever became of the exception that said so."""
+        """Why the program has failed, even if the tests caught the exception."""
         self.refusal = ""
         """Why these tests cannot judge this program."""
         self.doubts = ""
