@@ -25,14 +25,16 @@ async def check_capabilities(trial: Trial) -> None:
     """Tokens and log-probabilities are there exactly where they were promised."""
     able = trial.engine.capabilities
     require(trial.engine.capabilities == able, "`capabilities` changes from one look to the next")
-    require(able.token_ids or not able.logprobs, "it tells log-probabilities of no tokens")
+    require(able.token_ids or not able.logprobs, "it reports log-probabilities but no tokens")
     for given in await trial.replies(trial.asks()):
         require(given.finish in _FINISHES, f"finish={given.finish!r}: one of {_FINISHES}")
-        told = bool(given.token_ids or given.prompt_ids)
-        require(told <= able.token_ids, "it says token_ids=False and tells tokens")
+        reports_tokens = bool(given.token_ids or given.prompt_ids)
+        require(reports_tokens <= able.token_ids, "token_ids=False, but it reports tokens")
         if able.token_ids:
-            require(bool(given.prompt_ids), "it says token_ids=True and tells none of the prompt")
-            require(bool(given.token_ids) or not given.text, "it tells no tokens of a reply")
+            require(
+                bool(given.prompt_ids), "token_ids=True, but it reports no tokens of the prompt"
+            )
+            require(bool(given.token_ids) or not given.text, "it reports no tokens of a reply")
         if able.logprobs:
             require(
                 len(given.logprobs) == len(given.token_ids),
@@ -41,7 +43,7 @@ async def check_capabilities(trial: Trial) -> None:
             worst = max(given.logprobs, default=0.0)
             require(worst <= 1e-6, f"a log-probability of {worst}, above 0")
         else:
-            require(not given.logprobs, "it says logprobs=False and tells log-probabilities")
+            require(not given.logprobs, "logprobs=False, but it reports log-probabilities")
         length = len(given.prompt_ids) + len(given.token_ids)
         if able.context_length is not None:
             require(length <= able.context_length, f"{length} tokens in {able.context_length}")
@@ -66,15 +68,15 @@ async def check_no_room(trial: Trial) -> None:
 
 
 async def check_equal_requests(trial: Trial) -> None:
-    """Equal requests get equal replies, alone and in company, as often as they are made."""
+    """Equal requests get equal replies, by themselves and among others, as often as they are made."""
     asked = trial.asks()
-    alone = [await trial.reply(request) for request in asked[:4]]
+    single = [await trial.reply(request) for request in asked[:4]]
     again = [await trial.reply(request) for request in asked[:4]]
-    trial.require_same(again, alone, "the same request twice")
+    trial.require_same(again, single, "the same request twice")
     beside = await trial.replies(asked)
-    trial.require_same(beside[:4], alone, "the same request among others")
+    trial.require_same(beside[:4], single, "the same request among others")
     moved = await trial.replies(asked[3::-1])
-    trial.require_same(moved[::-1], alone, "the same request in another order")
+    trial.require_same(moved[::-1], single, "the same request in another order")
 
 
 async def check_batches(trial: Trial) -> None:
@@ -189,7 +191,7 @@ async def check_cancellation(trial: Trial) -> None:
     )
     pairs = list(zip(running, expected, strict=True))
     gone = next((task for task in running if not task.done()), running[0])
-    gone.cancel()  # one alone, of a batch that is at work
+    gone.cancel()  # only one, of a batch that is at work
     beside = [(task, reply) for task, reply in pairs if task is not gone]
     left = await trial.within(
         asyncio.gather(*(task for task, _ in beside)), "requests beside one that was cancelled"
@@ -208,10 +210,10 @@ async def check_cancellation(trial: Trial) -> None:
 async def check_back_pressure(trial: Trial) -> None:
     """However many requests come at once, each gets its own reply."""
     asked = trial.asks()
-    alone = [await trial.reply(request) for request in asked]
+    single = [await trial.reply(request) for request in asked]
     many = [request for request in asked for _ in range(4)]
     given = await trial.replies(many, f"one of {len(many)} requests at once")
-    expected = [reply for reply in alone for _ in range(4)]
+    expected = [reply for reply in single for _ in range(4)]
     trial.require_same(given, expected, f"{len(many)} requests at once")
 
 

@@ -75,16 +75,16 @@ CHECKS: dict[str, Promise[[Trial]]] = {
     "no_room": Promise(
         _alone(check_no_room),
         "answer a prompt that leaves no room in the context with an empty text and the finish "
-        "'length': one long game is no reason to end a run.",
+        "'length': one long game must not end a run.",
     ),
     "equal_requests": Promise(
         _alone(check_equal_requests),
-        "draw from a generator that is seeded by the request's key alone, never from one that "
-        "requests share; or say seeded=False.",
+        "draw from a generator that is seeded only by the request's key, never from one that "
+        "requests share; or set seeded=False.",
     ),
     "batches": Promise(
         _alone(check_batches),
-        "let `generate_together` make its batches from the sequence of requests alone, and reply in "
+        "let `generate_together` make its batches only from the sequence of requests, and reply in "
         "their order; an engine that cannot has no such method.",
     ),
     "versions": Promise(
@@ -153,7 +153,7 @@ def check_engine(
         make_engine: makes one; called in a running event loop, once per check.
         updates: two versions whose replies differ, which an engine that takes versions can install.
         broken: updates that it must refuse, for example with a tensor missing.
-        requests: at once, where a check wants many; more than the engine answers at once.
+        requests: at once, where a check needs many; more than the engine answers at once.
         patience_s: longest wait for anything.
 
     Raises:
@@ -163,7 +163,7 @@ def check_engine(
     trial = Trial(make_engine, tuple(updates), tuple(broken), requests, patience_s)
     if trial.takes_versions() and len(updates) < 2:
         raise ConfigError(
-            f"updates={list(updates)!r}: this engine says that it takes versions; give two that "
+            f"updates={list(updates)!r}: this engine reports that it takes versions; give two that "
             "reply differently."
         )
     hold(trial.engine_name, CHECKS, trial)

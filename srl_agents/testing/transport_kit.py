@@ -32,7 +32,7 @@ Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
 Start = Literal["fork", "spawn"]
 """How another process begins. ``fork`` takes milliseconds. CUDA does not outlive it and needs ``spawn``,
-which takes seconds and wants a `Make` that can be pickled."""
+which takes seconds and requires a `Make` that can be pickled."""
 _KILLS = 10
 _START_S = 60.0
 """Most seconds until another process begins, or answers."""
@@ -62,7 +62,7 @@ def check_transport(
 
 
 def check_round_trip(make: Make, scratch: Path) -> None:
-    """Names, types, shapes and bits arrive, bfloat16 and what is no number included."""
+    """Names, types, shapes and bits arrive, bfloat16 and NaN included."""
     folder = _folder(scratch, "round_trip")
     transport = make(folder)
     tensors = _tensors(0)
@@ -128,7 +128,7 @@ def check_wrong_digest(make: Make, scratch: Path) -> None:
 
 
 def check_other_update(make: Make, scratch: Path) -> None:
-    """An update that says something else than what lies there is refused."""
+    """An update that does not match the published files is refused."""
     folder = _folder(scratch, "other_update")
     transport = make(folder)
     update = _publish(transport, 1)
@@ -237,10 +237,10 @@ CHECKS: dict[str, Promise[[Make, Path]]] = {
         "compare the tensors with the version's digest before they are published.",
     ),
     "other_update": Promise(
-        check_other_update, "compare what lies there with all that the update says."
+        check_other_update, "compare what lies there with every field of the update."
     ),
     "release": Promise(
-        check_release, "forget the released version alone; releasing again does nothing."
+        check_release, "drop only the released version; releasing again does nothing."
     ),
     "close_frees": Promise(
         check_close_frees,
@@ -268,15 +268,15 @@ def check_other_process(make: Make, scratch: Path, start: Start = "fork") -> Non
     transport.release(updates[1].version)
     for number in (2, 0):
         with _reader(start, make, folder, updates[number]) as reader:
-            told = _answer(reader)
-        require(told == _hashed(_tensors(number)), f"version {number} arrives as {told}")
+            arrived = _answer(reader)
+        require(arrived == _hashed(_tensors(number)), f"version {number} arrives as {arrived}")
     with _reader(start, make, folder, updates[1]) as reader:
-        told = _answer(reader)
-    require(told == _REFUSED, f"a released version is opened elsewhere: {told}")
+        arrived = _answer(reader)
+    require(arrived == _REFUSED, f"a released version is opened elsewhere: {arrived}")
     for what, asked in _wrong(updates[2]).items():
         with _reader(start, make, folder, asked) as reader:
-            told = _answer(reader)
-        require(told == _REFUSED, f"{what}: opened elsewhere all the same, as {told}")
+            arrived = _answer(reader)
+        require(arrived == _REFUSED, f"{what}: opened elsewhere all the same, as {arrived}")
     transport.close()
 
 
@@ -308,8 +308,10 @@ def check_publisher_killed(make: Make, scratch: Path, start: Start = "fork") -> 
             with _reader(start, make, folder, update) as reader:
                 time.sleep(0.05 * number)
                 publisher.kill()
-                told = _answer(reader)
-        require(told in (_REFUSED, _hashed(tensors)), f"a killed publisher left a reader {told}")
+                arrived = _answer(reader)
+        require(
+            arrived in (_REFUSED, _hashed(tensors)), f"a killed publisher left a reader {arrived}"
+        )
     transport = make(folder)
     update = transport.publish(version, tensors)
     with _reader(start, make, folder, update) as reader:
@@ -325,8 +327,10 @@ def check_taken_over(make: Make, scratch: Path, start: Start = "fork") -> None:
 
         def arrives(update: WeightUpdate, number: int, when: str) -> None:
             reader.tell(update)
-            told = _answer(reader)
-            require(told == _hashed(_tensors(number)), f"{when}, its version arrives as {told}")
+            arrived = _answer(reader)
+            require(
+                arrived == _hashed(_tensors(number)), f"{when}, its version arrives as {arrived}"
+            )
 
         with _Process(start, _publish_and_wait, make, folder, version, tensors) as killed:
             update = killed.hear("a publisher in another process does not publish")
@@ -354,8 +358,8 @@ CROSSING: dict[str, Promise[[Make, Path, Start]]] = {
     ),
     "taken_over": Promise(
         check_taken_over,
-        "let readers look for the publisher at every open, let whoever publishes say where it is, and "
-        "close what is one's own alone.",
+        "let readers look for the publisher at every open, let the publisher announce where it is, and "
+        "close only what is one's own.",
     ),
 }
 """Name -> check, of transports that cross processes."""
@@ -411,7 +415,7 @@ class _Process:
         theirs.close()
 
     def hear(self, otherwise: str) -> Any:
-        """The next thing that it says; what is wrong if it says nothing."""
+        """The next message of the process; if none comes, fail with ``otherwise``."""
         require(self._pipe.poll(_START_S), f"{otherwise} within {_START_S:g} s")
         try:
             return self._pipe.recv()
@@ -551,6 +555,6 @@ def _require_right_or_refused(transport: Transport, update: WeightUpdate, what: 
     try:
         opened = transport.open(update)
     except ModelError as error:
-        require(len(str(error)) > 20, f"{what}: the error says nothing")
+        require(len(str(error)) > 20, f"{what}: the error names no cause")
         return
     _require_equal(opened, _tensors(1), f"{what} was opened")

@@ -46,7 +46,7 @@ def _refuse_without_handle(update: WeightUpdate) -> None:
 
 
 class ClaimsTokens(Sound):
-    """capabilities: says that it tells tokens."""
+    """capabilities: claims to report tokens, and reports none."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -54,7 +54,7 @@ class ClaimsTokens(Sound):
 
 
 class TellsTokens(Sound):
-    """capabilities: tells tokens though it says that it does not."""
+    """capabilities: reports tokens although it claims not to."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
         return replace(await super().generate(request), token_ids=(1, 2))
@@ -251,7 +251,7 @@ class ForgetsTheReinstalled(Sound):
 
 
 class LosesCompanyOfTheCancelled(Sound):
-    """cancellation: a request that is cancelled alone takes its batch with it."""
+    """cancellation: cancelling one request cancels its batch, too."""
 
     def __init__(self) -> None:
         super().__init__()
