@@ -1,4 +1,4 @@
-"""What every engine must keep; packages outside this one run it in their tests.
+"""Conformance kit for engines; packages outside this one run it in their tests.
 
     from srl_agents.testing import check_engine
 
