@@ -1,14 +1,14 @@
 "use strict";
 
 const steps = [...document.querySelectorAll(".step")];
-const [back, next, at, alone] = ["back", "next", "at", "alone"].map((id) => document.getElementById(id));
+const [back, next, at, single] = ["back", "next", "at", "single"].map((id) => document.getElementById(id));
 let current = -1; // the head of the page
 
 function show(index, move) {
   current = Math.max(-1, Math.min(steps.length - 1, index));
   steps.forEach((step, i) => {
     step.classList.toggle("current", i === current);
-    step.hidden = alone.checked && i !== Math.max(0, current);
+    step.hidden = single.checked && i !== Math.max(0, current);
   });
   at.textContent =
     current < 0 ? "start" : current === steps.length - 1 ? "the end" : `step ${current + 1} of ${steps.length - 1}`;
@@ -33,7 +33,7 @@ document.addEventListener("keydown", (event) => {
 
 back.addEventListener("click", () => show(current - 1, true));
 next.addEventListener("click", () => show(current + 1, true));
-alone.addEventListener("change", () => show(current, true));
+single.addEventListener("change", () => show(current, true));
 
 const linked = steps.findIndex((step) => `#${step.id}` === location.hash);
 document.querySelector(".bar").hidden = false;

@@ -83,7 +83,7 @@
         el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
   }
 
-  function aloneTable(found) { // tasks of one seat: no opponents, so no Elo
+  function soloTable(found) { // tasks of one seat: no opponents, so no Elo
     const gains = new Map(found.gains.map((gain) => [gain.agent, gain]));
     const gained = (agent) => {
       const gain = gains.get(agent);
@@ -138,7 +138,7 @@
     const shown = data.runs.filter((run) => run.tables.length);
     return shown.length ? [el("section", { class: "section", id: "league" }, el("h2", {}, "League"),
       ...shown.flatMap((run) => run.tables.map((found) => el("div", { class: "card" },
-        el("h3", {}, `${found.title}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.alone.length ? aloneTable(found) : found.partners.length ? partnersTable(found) : table(found)))))] : [];
+        el("h3", {}, `${found.title}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.alone.length ? soloTable(found) : found.partners.length ? partnersTable(found) : table(found)))))] : [];
   }
 
   const gb = (bytes) => (bytes === null ? "" : (bytes / 1e9).toFixed(2));

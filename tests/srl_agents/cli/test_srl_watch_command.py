@@ -324,7 +324,7 @@ def test_the_page_is_walked_by_arrow_keys(browser, hostile: Path, tmp_path: Path
     assert browser.switch_to.active_element.get_attribute("id") == "step-2"
     assert at(Keys.END) == "the end"
     assert at(Keys.HOME) == "start"
-    browser.find_element(By.ID, "alone").click()
+    browser.find_element(By.ID, "single").click()
     assert at(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT) == f"step 2 of {steps}"
     shown = [s for s in browser.find_elements(By.CSS_SELECTOR, ".step") if s.is_displayed()]
     assert [step.get_attribute("id") for step in shown] == ["step-2"]
