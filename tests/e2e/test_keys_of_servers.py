@@ -147,14 +147,14 @@ def test_errors(parrot: ChatServer, search: KeySearch) -> None:
     for number, form in enumerate(FORMS[::13]):
         status = (400, 402, 404, 429, 500)[number % 5]
         parrot.refusals = [(status, f"a bad key: {form}")] * 2
-        told = message(parrot.url)
-        assert str(status) in told
-        assert HIDDEN in told
-        assert not search.left_in(told.encode())
+        text = message(parrot.url)
+        assert str(status) in text
+        assert HIDDEN in text
+        assert not search.left_in(text.encode())
     for form in LINES[::20]:
         parrot.body = f"<html>{form}</html>".encode("utf-16" if "sk" in form else "utf-8")
-        assert HIDDEN in (told := message(parrot.url))
-        assert not search.left_in(told.encode())
+        assert HIDDEN in (text := message(parrot.url))
+        assert not search.left_in(text.encode())
 
 
 @contextmanager
@@ -187,7 +187,7 @@ def line_server(answer: bytes) -> Iterator[str]:
     [
         f"HTTP/1.1 500 {KEY}\r\nX-Key: {KEY}\r\nContent-Length: 0\r\n\r\n",
         f"HTTP/1.1 307 {KEY}\r\nLocation: http://127.0.0.1:9/{KEY}\r\nContent-Length: 0\r\n\r\n",
-        f"HTTP/1.1 200 OK\r\n{KEY} is no header\r\n\r\n",
+        f"HTTP/1.1 200 OK\r\n{KEY} is not a header\r\n\r\n",
         f"HTTP/1.1 200 OK\r\nContent-Length: {KEY}\r\n\r\n",
         f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 25\r\n\r\n{KEY}",
         f"{KEY} is not HTTP\r\n\r\n",
@@ -203,15 +203,15 @@ def test_what_is_hardly_http(
     monkeypatch.setenv(API_KEY, KEY)
     caplog.set_level(logging.DEBUG)
     with line_server(answer.encode()) as url:
-        told = message(url)
-    assert url in told
-    assert not search.left_in(told.encode() + caplog.text.encode())
+        text = message(url)
+    assert url in text
+    assert not search.left_in(text.encode() + caplog.text.encode())
 
 
 def test_a_vllm_that_we_start_inherits_no_key(
     search: KeySearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its log is a file of the run, and anybody who reaches it could make it print what it has."""
+    """Its log is a file of the run, and any client of the server could make it print what it has."""
     python, providers = tmp_path / "python", tmp_path / "providers.yaml"
     python.write_text("#!/bin/sh\nenv\nexit 1\n")
     python.chmod(0o755)
