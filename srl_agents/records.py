@@ -204,7 +204,7 @@ class Served:
     no room. ``refused``: the model or the provider's filter declined. ``empty``: no text, in several
     tries, and no reason. ``other``: anything else."""
     prompt_tokens: int | None = None
-    """None where the endpoint does not tell, as for the next three."""
+    """None where the endpoint does not report it; likewise the next three."""
     completion_tokens: int | None = None
     """Thoughts are part of it."""
     reasoning_tokens: int | None = None

@@ -12,7 +12,7 @@ from srl_envs.settings import describe
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """Plain values only, and no key twice: of two settings the reader could not tell which counts."""
+    """Plain values only; a repeated key is refused, because the reader could not see which value counts."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]

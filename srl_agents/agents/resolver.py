@@ -208,7 +208,7 @@ def may_exist(model: str) -> bool:
 
 
 def check_adapter(name: ModelName) -> Shape:
-    """Look whether a folder holds an adapter of this model, as far as files on this machine tell.
+    """Check from files on this machine whether a folder holds an adapter of this model.
 
     Returns:
         Its rank and alpha.

@@ -72,7 +72,7 @@ class BlockTree(ABC, Generic[Key, Value]):
                 self.retire(block)
 
     def replied(self, keys: Sequence[Key], tokens: int) -> None:
-        """The reply to a recorded request is written; most policies need not know its length."""
+        """The reply to a recorded request is written; most policies ignore its length."""
 
     def touch(self, keys: Sequence[Key], knowledge: Knowledge = NOTHING_KNOWN) -> None:
         """Record one request and link its blocks."""
@@ -155,7 +155,7 @@ class BlockTree(ABC, Generic[Key, Value]):
         block.place = lower.place
 
     def retire(self, block: Block[Key, Value]) -> None:
-        """The session that used the block last is over; most policies need not know."""
+        """The session that used the block last is over; most policies ignore this."""
 
     @abstractmethod
     def use(self, key: Key, block: Block[Key, Value] | None, depth: int) -> None:

@@ -39,7 +39,7 @@ class Request:
     blocks: tuple[int, ...]
     """Ids of the prompt's blocks, from its start; the last one may be part of a block."""
     session: str | None = None
-    """Episode and seat, or conversation, where the recorder knew it."""
+    """Episode and seat, or conversation, where the recorder has them."""
     ends: bool = False
     """The session asks for nothing after this."""
 
@@ -234,7 +234,7 @@ def unlimited_hits(requests: Sequence[Request]) -> int:
 
 
 def with_sessions(trace: Trace) -> Trace:
-    """Name every request's session and its end, as an environment would know them.
+    """Name every request's session and its end, as an environment would give them.
 
     A request continues the session that used its deepest known block last, if its known prefix covers at
     least half of that session's request before; otherwise it begins a session (a shared system prompt

@@ -104,7 +104,7 @@ def _indent(row: str) -> int:
 
 @contextlib.contextmanager
 def _columns(number: str) -> Iterator[None]:
-    """Let `shutil.get_terminal_size` tell this width."""
+    """Make `shutil.get_terminal_size` return this width."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = number
     try:

@@ -226,7 +226,7 @@ def planned(options: EvalOptions) -> Plan:
 def table(results: Sequence[Measured]) -> list[dict[str, Any]]:
     """One row per task and agent.
 
-    An adapter is compared with its own model where that is measured without one; everybody else with the
+    An adapter is compared with its own model where that is measured without one; every other agent with the
     first agent of the task.
     """
     rows = []

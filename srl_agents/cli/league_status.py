@@ -104,7 +104,7 @@ def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]
     """Tables and lines about one environment."""
     parts: list[RenderableType] = []
     names = labels(agents)
-    if found.partners is not None:  # everybody is paid alike, so Elo would say nothing
+    if found.partners is not None:  # all seats are paid alike, so Elo would mean nothing
         parts.append(_partner_table(found, found.partners, names))
     elif found.table is None:
         parts.append(_alone_table(found, names))

@@ -247,7 +247,7 @@ class Table:
             self.players = TextPlayers(candidates, playing, seed=self.options.seed)
 
     def names(self, turn: int) -> dict[int, str]:
-        """Seat -> policy name, everyone ``turn`` seats further."""
+        """Seat -> policy name, each policy ``turn`` seats further."""
         seats = self.seats
         return {(i + turn) % seats: name for i, name in enumerate(self.options.policies)}
 

@@ -73,7 +73,7 @@ class Asynchronous(Coordinator):
         self._shared = SharedAdapter(settings.mixing, settings.staleness_power, settings.ready_rows)
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
-        """See `Coordinator`; everyone steps along its own gradient."""
+        """See `Coordinator`; every learner steps along its own gradient."""
         require_alike(members)
         self._shared.start(members[0].adapter)
         own = gradients_of(members)

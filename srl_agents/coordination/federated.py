@@ -82,7 +82,7 @@ class Federated(Coordinator):
         """Trained on since the last merge."""
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
-        """See `Coordinator`; everyone steps along its own gradient."""
+        """See `Coordinator`; every learner steps along its own gradient."""
         require_alike(members)
         own = gradients_of(members)
         return Decision(changes=own, run=agreement(own))

@@ -11,8 +11,8 @@ TIE = 1e-9
 class Performance:
     """p <- decay * p + (1 - decay) * reward, divided by 1 - decay^updates: the first value is the reward.
 
-    Training rewards depend on whom a learner met, so a mean over several updates is compared, not
-    one. Learners without a value yet count as the mean of the others.
+    Training rewards depend on the opponents that a learner met, so a mean over several updates is compared,
+    not one. Learners without a value yet count as the mean of the others.
 
     Args:
         decay: share of the old mean that one update leaves, in [0, 1).
@@ -48,6 +48,6 @@ class Performance:
 
 
 def top(performance: Mapping[str, float], k: int) -> set[str]:
-    """The k best, and everyone who ties with the last of them."""
+    """The k best learners, and all that tie with the last of them."""
     bar = sorted(performance.values(), reverse=True)[:k][-1]
     return {name for name, value in performance.items() if value >= bar - TIE}

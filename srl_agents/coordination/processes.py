@@ -30,7 +30,7 @@ _library: Any = distributed
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 """What torchrun sets. Libraries that read it would wait for each other at every step."""
 _NEEDED = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun sets, too, and this process must know if it is one of several."""
+"""Variables that torchrun sets and that a process needs if it is one of several."""
 _PATIENCE = timedelta(hours=2)
 """For the slowest process of an update; torchrun ends all when one dies."""
 

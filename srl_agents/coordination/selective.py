@@ -65,7 +65,7 @@ class SelectiveSettings(CoordinationSettings):
 
 
 class BestStep(Coordinator):
-    """Lets the best learners step; whom it chooses steps to the end of the update.
+    """Lets the best learners step; the chosen ones step to the end of the update.
 
     Args:
         top_k: how many.

@@ -33,7 +33,7 @@ class SynchronizedSettings(CoordinationSettings):
 
 
 class Synchronized(Coordinator):
-    """Gives everyone the mean gradient; remembers nothing."""
+    """Gives every learner the mean gradient; has no state."""
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
         """See `Coordinator`; who brings no gradient steps along the others' mean."""

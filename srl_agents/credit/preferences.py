@@ -58,7 +58,7 @@ class PairSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """One reply: where it was given, by whom, and what it turned out to be worth."""
+    """One reply: its prompt, its author, and its worth."""
 
     start: str
     """Start state: equal for matches of one environment, options and seed."""

@@ -40,7 +40,7 @@ def team_matrix(teams: Sequence[int], seats: int) -> NDArray[np.bool_]:
 
 
 def rival_matrix(together_NN: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(N, N) whom a seat is compared with: other teams, or everyone else if there is one team."""
+    """(N, N) rivals of each seat: seats of other teams, or all other seats if there is one team."""
     if together_NN.all():
         return ~np.eye(len(together_NN), dtype=bool)
     return ~together_NN
@@ -88,7 +88,7 @@ def standing(
 
     Returns:
         (E, N), in [-1, 1] for ranks; 0 for a seat without rivals. Sums to 0 over an episode where
-        rivalry is mutual and everyone has as many rivals.
+        rivalry is mutual and all seats have equally many rivals.
 
     Raises:
         ShapeError: the matrix does not fit the outcomes.

@@ -39,7 +39,7 @@ class Arena:
     opponents: OpponentSettings | None = None
     """Opponents of learners in this game; None: those of the league."""
     rated_against: tuple[str, ...] = ()
-    """Ids of the bots and agents whom learners are measured against."""
+    """Ids of the bots and agents that learners are measured against."""
 
     @property
     def title(self) -> str:

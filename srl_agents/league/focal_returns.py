@@ -44,7 +44,7 @@ class PartnerRating:
     self_play: Interval | None
     """Mean return with itself in all seats."""
     worst_partner: str | None
-    """Partner of another lineage with whom the mean return is lowest."""
+    """Partner of another lineage with the lowest mean return."""
 
     @property
     def gap(self) -> float:

@@ -33,7 +33,7 @@ class PairRecord:
 
         Args:
             me: whose row.
-            other: whom it met.
+            other: its opponent.
             points: that ``me`` took, in [0, 1].
             decay: what all earlier games of ``me`` are multiplied by: a learner moves on.
         """

@@ -164,7 +164,7 @@ class ResultTails:
     def _heavy_R(self) -> Floats:
         """(R,) games, times their information in that of the agent's most informative ones.
 
-        So that games which hardly tell of the agent do not make its worst results look impossible.
+        So that games with little information about the agent do not make its worst results look impossible.
         """
         games = self._games
         heaviest_N = np.full(self._agents, _TINY)

@@ -37,7 +37,7 @@ KAPPA = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpponentView:
-    """What a sampler may know about one learner's possible opponents, oldest first."""
+    """A sampler's view of one learner's possible opponents, oldest first."""
 
     opponents: tuple[str, ...]
     points_N: Floats
@@ -85,7 +85,7 @@ def win_rates(view: OpponentView, *, kappa: float = KAPPA) -> Floats:
 
 
 def uniform_past(view: OpponentView) -> Floats:
-    """(N,) everyone alike."""
+    """(N,) equal probabilities."""
     return np.full(len(view.opponents), 1 / len(view.opponents))
 
 
@@ -111,7 +111,7 @@ def pfsp(
         floor: share of draws spread evenly.
 
     Returns:
-        Probabilities; uniform if the preference is 0 for everyone.
+        Probabilities; uniform if all preferences are 0.
 
     Raises:
         ConfigError: unknown preference, ``kappa`` not above 0, ``floor`` outside (0, 1].
@@ -150,7 +150,7 @@ def match_quality(view: OpponentView, *, floor: float = FLOOR) -> Floats:
 
 
 def nash(view: OpponentView, *, rectified: bool = False, floor: float = FLOOR) -> Floats:
-    """(N,) equilibrium of the payoffs among the opponents; everyone alike without payoffs.
+    """(N,) equilibrium of the payoffs among the opponents; equal probabilities without payoffs.
 
     Args:
         view: with ``payoff_NN``.
@@ -218,7 +218,7 @@ def find_sampler(name: str, options: Mapping[str, Any]) -> Callable[[OpponentVie
 
 
 def _floored(preference_N: Floats, floor: float) -> Floats:
-    """Normalise and mix in the floor; without any preference everyone alike."""
+    """Normalise and mix in the floor; equal probabilities without any preference."""
     if not 0 < floor <= 1:
         raise ConfigError(f"floor={floor}: use a share above 0, at most 1.")
     even_N = np.full(preference_N.size, 1 / preference_N.size)

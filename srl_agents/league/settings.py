@@ -43,7 +43,7 @@ class BudgetSettings:
     requests: int
     """Replies that are asked for."""
     cost: float | None = None
-    """In the currency of the price file, which must know the model; absent: only requests are counted."""
+    """In the currency of the price file, which must list the model; absent: only requests are counted."""
 
     def __post_init__(self) -> None:
         require(self.requests >= 1, f"requests={self.requests}: use 1 or more.")
@@ -120,7 +120,7 @@ class OpponentSettings:
     focal_shares: bool = False
     """Hold one seat, half of them, or all but one, in turn at random."""
     payoff_pairs: int = 0
-    """Mirrored pairs that a new snapshot plays against everybody in the pool; ``nash`` needs them."""
+    """Mirrored pairs that a new snapshot plays against each agent in the pool; ``nash`` needs them."""
 
     def __post_init__(self) -> None:
         kinds = {"mirror": self.mirror, "live": self.live, "past": self.past, "verify": self.verify}
@@ -191,7 +191,7 @@ class EvaluationSettings:
 
     @property
     def opponents(self) -> tuple[str, ...]:
-        """Ids of the bots and agents whom learners are measured against."""
+        """Ids of the bots and agents that learners are measured against."""
         return (*(f"{BOT}{bot}" for bot in self.bots), *self.agents)
 
 

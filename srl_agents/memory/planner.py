@@ -98,7 +98,7 @@ def plan(description: Description, target: Target) -> Plan:
     On a CPU they share the memory of one machine.
 
     Raises:
-        ConfigError: the run has an optimizer or layers that the planner does not know.
+        ConfigError: the run has an optimizer or layers that the planner does not cover.
     """
     if description.processes > 1 and not target.accelerator:
         each = f"{target.source}; each of {description.processes} processes has an equal part"

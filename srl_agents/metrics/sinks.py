@@ -94,7 +94,7 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        # heavy, and optional; torch's SummaryWriter would be shorter, but metrics know no torch
+        # heavy, and optional; torch's SummaryWriter would be shorter, but metrics do not import torch
         from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
         from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415

@@ -50,9 +50,9 @@ class GameSettings:
     rewards: RewardSettings | None = None
     """What counts how much in what credit sees; absent: the recipe's ``rewards``."""
     bots: dict[str, float] | None = None
-    """Bots whom learners meet in training -> weight; absent: ``opponents.bots``."""
+    """Bots that learners meet in training -> weight; absent: ``opponents.bots``."""
     rated_against: tuple[str, ...] | None = None
-    """Bots whom they are measured against; absent: ``evaluation.bots``."""
+    """Bots that learners are measured against; absent: ``evaluation.bots``."""
 
     def __post_init__(self) -> None:
         require_weight("weight", self.weight, " (measured, never trained)")

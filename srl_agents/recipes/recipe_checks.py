@@ -402,7 +402,7 @@ def _check_several(recipe: LeagueRecipe) -> None:
 
 
 def _plan(recipe: LeagueRecipe, base: Base, game: Game) -> Plan:
-    """What the algorithm may know of this recipe, in one of its games."""
+    """The parts of this recipe that an algorithm reads, in one of its games."""
     others = {
         "warm_start.training": recipe.warm_start and recipe.warm_start.training,
         "sharing.sft": recipe.sharing and recipe.sharing.sft,

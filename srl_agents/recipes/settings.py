@@ -147,7 +147,7 @@ class LeagueRecipe:
     training: Annotated[AlgorithmSettings, TRAINING] = field(default_factory=GRPOSettings)
     """How learners are updated; its ``algorithm`` selects its settings."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    """When and against whom learners are looked at."""
+    """When learners are evaluated, and against which opponents."""
     scale_advantages: bool = False
     """Divide each group's advantages by their deviation."""
     credit: CreditSettings = field(default_factory=CreditSettings)

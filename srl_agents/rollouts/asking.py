@@ -20,7 +20,7 @@ from srl_envs.errors import ConfigError, DeadlineError
 
 @dataclass(frozen=True, slots=True)
 class PromptTokens:
-    """What engines that tell tokens were given to read, and how long they had nothing to do."""
+    """Prompt tokens of engines that report tokens, and seconds in which they were idle."""
 
     all: int = 0
     cached: int = 0

@@ -258,5 +258,5 @@ def _known_flat(group: Group, episodes: dict[str, Episode]) -> bool:
 
 
 def _learner(group: Group) -> str:
-    """For whom it was scheduled: ``train/alice`` and ``refill/alice`` are alice's."""
+    """Learner that a match was scheduled for: ``train/alice`` and ``refill/alice`` are alice's."""
     return group[0].schedule.partition("/")[2]

@@ -1,7 +1,7 @@
 """Requests as they were made, in the format that `srl plan kv` replays.
 
 One line per reply: when it was asked for, how long prompt and reply are, and the hashes of the prompt's
-blocks. Hashes tell which prompts begin alike and nothing of what they say.
+blocks. Hashes show which prompts begin alike, but not their text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REQUESTS = "requests.jsonl"
 class RequestTrace:
     """Collects requests and appends them to a file.
 
-    Engines that tell no tokens leave no line. A session is a seat of a match; it ends with its last request
+    Engines that report no tokens leave no line. A session is a seat of a match; it ends with its last request
     before `write`.
 
     Args:

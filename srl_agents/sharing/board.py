@@ -58,7 +58,7 @@ class Board(Generic[T]):
             self._notices[learner] = recent[: self.keep]
 
     def best_for(self, reader: str, top: int) -> list[Notice[T]]:
-        """The best notices of everybody else, best first."""
+        """The best notices of all other learners, best first."""
         others = [
             (-notice.worth, -update, learner, place, notice)
             for learner, own in self._notices.items()

@@ -55,7 +55,7 @@ class AdvantageRows:
     Args:
         learners: all of them, as a teacher may be any.
         credit: rewards to advantages.
-        teachers: who teaches whom.
+        teachers: the teacher of each learner, if it has one.
     """
 
     learners: Mapping[str, RowLearner]

@@ -268,7 +268,7 @@ class CriticRows:
     Args:
         learners: all of them, as a teacher may be any.
         credit: what each turn was paid.
-        teachers: who teaches whom.
+        teachers: the teacher of each learner, if it has one.
     """
 
     learners: Mapping[str, PPOLearner]

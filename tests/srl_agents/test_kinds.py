@@ -1,4 +1,4 @@
-"""The registry: names, entry points and ``module:Name``, and what is said when none of them fits."""
+"""The registry: names, entry points and ``module:Name``, and the error when none of them fits."""
 
 import sys
 from abc import ABC, abstractmethod

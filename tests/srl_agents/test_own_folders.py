@@ -1,4 +1,4 @@
-"""Folders of killed processes go with the next start; those of the living and of others stay."""
+"""Folders of killed processes are removed at the next start; those of live and of other processes stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What starts threads has none left when it is closed, so that none of them frees what it referred to."""
+"""Objects that start threads have none left after `close`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be there is refused before anything heavy is imported."""
+"""Missing agents are refused before anything heavy is imported."""
 
 from __future__ import annotations
 

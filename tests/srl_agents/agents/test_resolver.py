@@ -1,4 +1,4 @@
-"""Who is there is found without loading anything, and who is loaded is loaded once."""
+"""Agents are found without loading anything, and each model is loaded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every eviction policy keeps, and what each is for."""
+"""Laws of every eviction policy, and the workloads that each is for."""
 
 from __future__ import annotations
 

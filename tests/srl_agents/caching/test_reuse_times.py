@@ -1,4 +1,4 @@
-"""Hazards and what they say a block is worth."""
+"""Hazards, and the value of a block that follows from them."""
 
 from __future__ import annotations
 

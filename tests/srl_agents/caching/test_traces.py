@@ -1,4 +1,4 @@
-"""Traces: what is read is what was written, and what is wrong is named."""
+"""Traces are read as they were written, and errors name the broken line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is frozen is read as it was written, or not at all."""
+"""Frozen folders are read as they were written, or not at all."""
 
 from pathlib import Path
 

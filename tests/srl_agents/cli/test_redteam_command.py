@@ -1,4 +1,4 @@
-"""`srl redteam`: what it prints, writes and returns, and that it attacks another checkout."""
+"""`srl redteam`: its output, files and exit codes, and attacks on another checkout."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`srl score`: what it prints and writes, and how it names broken files."""
+"""`srl score`: its output and files, and errors that name broken files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of settings is that of the source, and no setting is without a word."""
+"""The reference of settings is generated from the source, and describes every setting."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`srl plan kv`: what it prints, and one line for each mistake."""
+"""`srl plan kv`: its output, and one line for each mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes send each other comes back as it was, and reading it runs nothing."""
+"""Messages between processes arrive unchanged, and reading one runs no code."""
 
 from __future__ import annotations
 

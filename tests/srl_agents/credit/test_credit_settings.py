@@ -1,4 +1,4 @@
-"""Impossible credit settings fail when they are made, and say what to do."""
+"""Impossible credit settings fail when they are made, with advice."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Advantages from a critic's values, against loops that know nothing of arrays."""
+"""Advantages from a critic's values, against plain loops."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Equilibria by hand, and what the diagnostics say about fields whose structure is known."""
+"""Equilibria by hand, and diagnostics of fields whose structure is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: its chances of error are what its settings say, for scores of every kind."""
+"""The gate has the chances of error that its settings state, for scores of every kind."""
 
 from __future__ import annotations
 

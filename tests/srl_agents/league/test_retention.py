@@ -1,4 +1,4 @@
-"""What stays in the pool."""
+"""Choice of frozen versions that stay opponents."""
 
 from __future__ import annotations
 

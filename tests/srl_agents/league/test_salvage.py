@@ -1,4 +1,4 @@
-"""What is read of a damaged store was in it; what the damage left is read."""
+"""Rows read from a damaged store were in it, and all readable rows are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records reach a tracker under the grouped names; one that is not installed is said at once."""
+"""Records reach a tracker under the grouped names; a missing tracker is reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recipe's environment is with the recipe's options and wrappers around it."""
+"""Facts of a recipe's environment with the recipe's options and wrappers around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recipe of several games means, and what is refused before anything is loaded."""
+"""Recipes of several games: their settings, and combinations refused before anything is loaded."""
 
 from __future__ import annotations
 

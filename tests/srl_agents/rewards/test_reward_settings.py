@@ -1,4 +1,4 @@
-"""What is wrong with a section `rewards` is said before anything is loaded."""
+"""Mistakes in a section `rewards` are reported before anything is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of orders are played once each, whatever becomes of those who play them."""
+"""Parts of orders are played once each, even if workers are lost."""
 
 from __future__ import annotations
 

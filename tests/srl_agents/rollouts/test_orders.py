@@ -1,4 +1,4 @@
-"""Both orders of play: every match once, in its place, whatever lasts how long and whatever fails."""
+"""Both orders of play: every match once and in its place, for any durations and failures."""
 
 from __future__ import annotations
 

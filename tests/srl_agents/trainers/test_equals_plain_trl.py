@@ -1,4 +1,4 @@
-"""Loss and gradients are those of a TRL trainer that never heard of us."""
+"""Loss and gradients are those of a plain TRL trainer."""
 
 from __future__ import annotations
 

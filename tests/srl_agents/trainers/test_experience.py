@@ -1,4 +1,4 @@
-"""What recipe and learner say of a batch reaches its rows, against sums done by hand."""
+"""Settings of recipe and learner reach the rows of a batch, against sums done by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TRL, PEFT and bitsandbytes must keep doing for us, and what we promise on top."""
+"""Behaviour of TRL, PEFT and bitsandbytes that we rely on, and our own promises."""
 
 import asyncio
 import json

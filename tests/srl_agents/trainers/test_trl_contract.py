@@ -1,4 +1,4 @@
-"""What TRL, transformers, PEFT and bitsandbytes must keep doing for us; fails when they move.
+"""Behaviour of TRL, transformers, PEFT and bitsandbytes that we rely on; fails when they change it.
 
 The numbers of the losses are compared in `test_equals_plain_trl.py`.
 """
