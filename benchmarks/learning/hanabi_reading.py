@@ -67,7 +67,7 @@ def reading(player: TinyPlayer, found: Sequence[Position]) -> dict[str, float]:
                 kind = "can be played"
             elif not any(map(table.playable, table.could_be(marks))):
                 kind = "cannot be played"
-            values[f"plays a card that, as it knows, {kind}"].append(moves[f"play {card}"] / total)
+            values[f"plays a card that, by its clues, {kind}"].append(moves[f"play {card}"] / total)
         [partner] = table.others.values()
         helpful = [
             moves[f"clue {who} {clue}"]
