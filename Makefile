@@ -73,6 +73,7 @@ check: install ## Format, lint, types, import contracts, fast tests
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tests.plain_words
 
 types: install
 	$(BIN)/mypy
