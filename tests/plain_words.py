@@ -19,7 +19,7 @@ WORDS = re.compile(
     r"\b(?:told|tells|hears|forgets|knows|says|wants|whoever|nobody|somebody|anybody|alone|is no|are no)\b",
     re.IGNORECASE,
 )
-"""Code does not tell, hear, forget, know, say or want; a person in a sentence has a name (the user, the caller)."""
+"""Code does not tell, hear, forget, know, say or want; name the person: the user, the caller."""
 NOT_OURS_TO_CHANGE = re.compile(
     r"docs/changelog\.md|docs/environments/prompts\.md|docs/environments/.*-v\d+\.md|leaderboards/published/"
     r"|tests/plain_words\.py|tests/golden/"
