@@ -47,9 +47,9 @@ def test_every_form_is_read(text: str, name: AgentName) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "empty name"),
-        ("bot:", "empty name"),
-        ("+x", "empty name"),
+        ("", "must not be empty"),
+        ("bot:", "must not be empty"),
+        ("+x", "must not be empty"),
         ("tiny+", "name the adapter's folder"),
         ("tiny?prompt=", "name a file behind"),
         ("openai:m", "write openai:MODEL@URL"),

@@ -173,7 +173,7 @@ def test_partners_whom_training_never_met_are_rated_apart(tmp_path: Path, capsys
     [
         (["statsu"], ["statsu", "Did you mean 'status'?"]),
         (["run", "population-conect-four"], ["Did you mean 'population-connect-four'?"]),
-        (["resume", "nowhere"], ["nowhere", "no folder of a run"]),
+        (["resume", "nowhere"], ["nowhere", "not a run's folder"]),
         (["status", "nowhere.db"], ["no league store"]),
         (["status", "x", "--watch", "-1"], ["--watch"]),
     ],
