@@ -136,7 +136,7 @@ def test_bases_that_take_turns_in_memory_learn_the_same(tmp_path: Path) -> None:
         (("models.shallow.learners=[alice]",), "a name twice"),
         (("models.shallow.learners=[deep]",), "names of bases, too"),
         (("models.shallow.model=tyni",), "models.shallow: no model 'tyni'"),
-        (("models.shallow.parameters=full",), "models.shallow: lora: with parameters 'full'"),
+        (("models.shallow.parameters=full",), "models.shallow: lora: parameters 'full'"),
         (("sharing.kind=dpo",), "sharing.kind 'dpo', models"),
         (("reward_model={weight: 0.1}",), "reward_model, models"),
         (("init_adapter=some/folder",), "init_adapter: an adapter is of one base"),

@@ -21,7 +21,7 @@ REFUSED = Finding(
     case={
         "probe": "formats",
         "target": "formats",
-        "spec": "only an answer, no thought",
+        "spec": "answer alone, no thought",
         "reply": "x",
     },
 )
