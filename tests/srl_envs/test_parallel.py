@@ -70,7 +70,7 @@ def test_a_legal_reply_costs_nothing_and_passes_the_move() -> None:
     ("reply", "label", "why"),
     [
         (BAD, "malformed", "it has no <action>...</action> block"),
-        ("<action>9</action>", "illegal", "'9' no column from 1 to 7"),
+        ("<action>9</action>", "illegal", "'9' is no column from 1 to 7"),
     ],
 )
 def test_an_invalid_reply_is_labelled_costs_and_is_explained(

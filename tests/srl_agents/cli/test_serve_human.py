@@ -66,10 +66,10 @@ def test_a_port_that_is_none_is_said() -> None:
 
 
 def test_a_client_that_gave_up_and_asks_again_finds_its_question() -> None:
-    settings: dict[str, Any] = {"model": "human", "timeout_s": 0.5, "deadline_s": 30.0}
+    settings: dict[str, Any] = {"model": "human", "timeout_s": 1.0, "deadline_s": 30.0}
     with (
         desk_server(Desk(), "127.0.0.1", 0) as url,
-        a_person(url, lambda _: "bet", after_s=1.2) as seen,
+        a_person(url, lambda _: "bet", after_s=2.5) as seen,
         an_engine(AtDesk(url), **settings) as engine,  # type: ignore[arg-type]
     ):
         (reply,) = ask(engine)

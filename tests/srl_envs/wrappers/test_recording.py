@@ -81,7 +81,7 @@ def test_going_on_from_a_state_is_refused(tmp_path: Path) -> None:
 
 
 def test_wrong_files_are_refused_by_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         Recording(srl_envs.make("nim-v0"), tmp_path / "none" / "games.jsonl")
     with pytest.raises(TranscriptError, match="cannot be read"):
         load_recordings(tmp_path / "none.jsonl")
