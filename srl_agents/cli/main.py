@@ -6,7 +6,6 @@ import ast
 import contextlib
 import errno
 import importlib.util
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import srl_envs
 from srl_agents.interrupts import Terminated, terminable
 from srl_agents.process_end import run_process
+from srl_agents.standard_streams import OUTPUT, discard_output, named_streams
 from srl_envs import foreign_code
 from srl_envs.distribution import extra_with, install_command
 from srl_envs.errors import SRLError, file_fault, nearest
@@ -34,26 +34,35 @@ def main(argv: list[str] | None = None) -> int:
 
     Returns:
         0 done, 2 the user has something to fix, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
+        Messages that cannot be written change none of them.
     """
     if argv is None:
         run_process(lambda: main(sys.argv[1:]))
-    with contextlib.suppress(AttributeError, ValueError):  # a test's stream, or one already used
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    with named_streams():
+        try:
+            code = _status(argv)
+            sys.stdout.flush()
+        except OSError as error:
+            if error.filename != OUTPUT:
+                raise
+            discard_output()
+            if isinstance(error, BrokenPipeError):
+                return PIPE_CLOSED
+            print(f"srl {' '.join(argv[:1])}: {file_fault(error, OUTPUT)}.", file=sys.stderr)
+            return USER_ERROR
+    return code
+
+
+def _status(argv: list[str]) -> int:
+    """Exit code of a command; what it printed may still be buffered."""
     try:
         with terminable(), _switch(argv) as arguments:
-            code = _dispatch(arguments)
-        sys.stdout.flush()
+            return _dispatch(arguments)
     except KeyboardInterrupt as stop:
         own_line = "\n" * sys.stderr.isatty()  # behind the terminal's ^C
         message = str(stop) or "interrupted."
         print(f"{own_line}srl {' '.join(argv[:1])}: {message}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-    except BrokenPipeError:
-        # what is still buffered would raise again when Python exits
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
-    return code
 
 
 @contextlib.contextmanager
@@ -102,7 +111,8 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
             say(f"needs {missing}, which is not installed: {install_command(extra)}")
             return USER_ERROR
         except OSError as error:  # a file's, or a full disk's: these the user can mend
-            if error.filename is None and error.errno not in _DISK:
+            unnamed = error.filename is None and error.errno not in _DISK
+            if unnamed or error.filename == OUTPUT:
                 raise
             say(f"{file_fault(error, 'a file')}.")
             return USER_ERROR

@@ -28,6 +28,13 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _SCORE_BOT = "score_bot:"
 
 
+class _Output(Console):
+    """Raises where rich would end the process: a run keeps its last update first."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - called where the error is handled
+
+
 class ConsoleView(AbstractContextManager["ConsoleView"]):
     """Shows progress, phase and the last record of every learner.
 
@@ -45,7 +52,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         console: Console | None = None,
         advice: Callable[[], str] = str,
     ) -> None:
-        self.console = console or Console()
+        self.console = console or _Output()
         self._advice = advice
         self._title = title
         self._updates = updates

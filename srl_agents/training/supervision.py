@@ -16,6 +16,7 @@ from srl_agents.coordination.processes import Processes
 from srl_agents.interrupts import second_ends_at_once
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.standard_streams import OUTPUT
 from srl_agents.training.callbacks import Listeners
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.run import LeagueTraining
@@ -158,7 +159,7 @@ def finding_of(error: Exception, phase: str, folder: Path) -> Finding | None:
 
 def _is_full(error: BaseException | None) -> bool:
     if isinstance(error, OSError) and error.errno in _FULL:
-        return True
+        return bool(error.filename != OUTPUT)
     if isinstance(error, sqlite3.Error):
         return error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
     if isinstance(error, SafetensorError):
