@@ -119,6 +119,7 @@ class _Training:
         self._request, self._listeners = request, listeners
         self._quiet, self._force, self._profile = quiet, force, profile
         self._recipe = request.read()
+        self._first = True
         self._folder = request.folder(self._recipe)
         if not resume and (self._folder / RECIPE).is_file():
             raise ConfigError(
@@ -175,7 +176,7 @@ class _Training:
         recipe, listeners = self._recipe, self._listeners
         plan_first(recipe, self._say, force=self._force)
         processes = Processes.join(recipe.device)
-        listeners.calls = processes.first
+        listeners.calls = self._first = processes.first
         console = Console(quiet=True) if self._quiet or not processes.first else None
         view = ConsoleView(title_of(recipe), recipe.updates, console, self._how_to_go_on)
         with view, listeners.ending(), own_folder(self._folder, processes) as own:
@@ -218,7 +219,8 @@ class _Training:
         for name in ("data", "ray"):
             if (value := getattr(self._request, name)) is not None:
                 command += [f"--{name}", str(value)]
-        if any((folder / CHECKPOINTS).glob("step-*")):
+        # another process than the first sees no checkpoint that is still being written
+        if not self._first or any((folder / CHECKPOINTS).glob("step-*")):
             return f"To go on: {shlex.join(command)}"
         warm = "Its warm start is kept. " if (folder / WARM_START).is_dir() else ""
         return f"{warm}To begin again: {shlex.join(command)}"

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,12 @@ from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training import phases, warm_start
 from srl_agents.training.matches import Matches
 from srl_envs.errors import StoreError
-from tests.forked_commands import finish_command, start_function
+from tests.forked_commands import (
+    finish_as_torchrun,
+    finish_command,
+    start_function,
+    torchruns_variables,
+)
 from tests.training_runs import metrics_of
 
 RECIPE = """
@@ -170,6 +177,49 @@ def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Pat
     finish(run, recipe)
     finish(calm, recipe)
     assert contents(run) == contents(calm)
+
+
+def terminated_in_a_collective(arguments: list[str]) -> None:
+    """The command in one of two processes: the second one is late, so the first one waits for it in C."""
+    first = os.environ["RANK"] == "0"
+    whole = phases.PHASES["update"]
+
+    def struck(parts: Any, now: phases.Update) -> None:
+        if now.number == 3:
+            end = threading.Timer(1.0, os.kill, (os.getpid(), TERM))
+            end.start()
+            if not first:
+                time.sleep(60)
+        whole(parts, now)
+
+    phases.PHASES["update"] = struck  # type: ignore[index] - this process is the test's
+    sys.exit(main(arguments))
+
+
+@pytest.mark.nightly
+def test_sigterm_to_processes_of_which_one_waits_for_the_other_loses_no_update(
+    tmp_path: Path,
+) -> None:
+    recipe, run, calm = recipe_of("one", tmp_path), tmp_path / "run", tmp_path / "calm"
+    arguments = ["train", str(recipe), "--out", str(run)]
+    logs = [tmp_path / "first", tmp_path / "second"]
+    processes = [
+        start_function(terminated_in_a_collective, (arguments,), log, told)
+        for log, told in zip(logs, torchruns_variables(2), strict=True)
+    ]
+    for process, log in zip(processes, logs, strict=True):
+        process.join(SECONDS)
+        assert process.exitcode == 143, log.read_text()
+        assert "Traceback" not in log.read_text()
+        assert log.read_text().rstrip().endswith(f"To go on: srl train {run}")
+    kept = run / "checkpoints/step-00000002"
+    assert (
+        f"interrupted in update 3 of 6. Emergency checkpoint of update 2: {kept}."
+        in logs[0].read_text()
+    )
+    finish_as_torchrun(arguments, tmp_path / "end", 2)
+    finish(calm, recipe)
+    assert contents(run)["matches"] == contents(calm)["matches"]
 
 
 def struck_by_an_error(arguments: list[str]) -> None:
