@@ -32,11 +32,11 @@ def terminable() -> Iterator[None]:
         nonlocal came
         came = True
         handler = signal.getsignal(signal.SIGINT)  # asyncio's, while one of its loops runs
-        if not callable(handler):  # set outside Python
+        if not callable(handler):  # Ctrl-C is ignored: a shell's background job
             raise KeyboardInterrupt
         handler(signal.SIGINT, frame)
 
-    with _restored() as in_main, _loops_end_in_order(in_main):
+    with _restored() as in_main:
         if in_main and signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
             signal.signal(signal.SIGTERM, act_as_ctrl_c)
         try:
@@ -106,24 +106,6 @@ def _act_at_once() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-
-
-@contextmanager
-def _loops_end_in_order(in_main: bool) -> Iterator[None]:
-    """Let asyncio end its tasks after a signal also where Ctrl-C is ignored, as in a shell's background jobs.
-
-    Its loops do so only if the handler of Ctrl-C is Python's. So that handler is set, and the signal blocked.
-    """
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # drops what came meanwhile
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -28,17 +28,10 @@ sys.exit(cli.main(["probe"]))
 """
 
 
-def ran(work: str, *, in_background: bool = False) -> tuple[int, str]:
-    """Exit code and output of `srl probe`, whose work is the function ``work(arguments)``.
-
-    Args:
-        work: text of the function.
-        in_background: start it as a shell's background job, which ignores Ctrl-C.
-    """
-    command = [sys.executable, "-c", _COMMAND.format(work=work)]
-    job = ["sh", "-c", '"$@" & wait $!', "sh"]
+def ran(work: str) -> tuple[int, str]:
+    """Exit code and output of `srl probe`, whose work is the function ``work(arguments)``."""
     done = subprocess.run(
-        [*job, *command] if in_background else command,
+        [sys.executable, "-c", _COMMAND.format(work=work)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -69,43 +62,6 @@ def work(arguments):
         raise KeyboardInterrupt("half is kept.") from None
 """
     assert ran(work) == (code, "srl probe: half is kept.\n")
-
-
-IN_A_LOOP = """
-from concurrent.futures import Future
-
-async def waiting(reply):
-    try:
-        await asyncio.wrap_future(reply)
-    finally:
-        print("in order", flush=True)
-
-def work(arguments):
-    reply = Future()
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    signal.signal(signal.SIGALRM, lambda *_: [send(number) for number in {numbers}])
-    loop = asyncio.Runner()
-    try:
-        loop.run(waiting(reply))
-    finally:
-        print("closing", flush=True)
-        reply.cancelled() or reply.set_exception(RuntimeError("the engine is closed"))
-        loop.close()
-"""
-
-
-def test_sigterm_ends_the_loop_of_a_background_job_in_order() -> None:
-    work = IN_A_LOOP.format(numbers="(signal.SIGINT, signal.SIGTERM)")
-    assert ran(work, in_background=True) == (143, "in order\nclosing\nsrl probe: interrupted.\n")
-
-
-def test_a_background_job_and_its_children_ignore_ctrl_c() -> None:
-    work = """
-def work(arguments):
-    send(signal.SIGINT)
-    os.system('kill -INT $$; echo whole')
-"""
-    assert ran(work, in_background=True) == (0, "whole\n")
 
 
 def test_what_must_be_whole_is_finished_first() -> None:

@@ -249,7 +249,10 @@ def test_the_shipped_model_plays(capsys: Streams) -> None:
         (["connect_four-v0", "random", "random", "--seed", "-1"], "whole number >= 0"),
         (["connect_four-v0", "random", "random", "--episodes", "0"], "play 1 or more"),
         (["connect_four-v0", "random", "random", "--max-new-tokens", "0"], "give 1 or more"),
-        (["connect_four-v0", "random", "random", "--save", "/no/where.jsonl"], "folder /no does not exist"),
+        (
+            ["connect_four-v0", "random", "random", "--save", "/no/where.jsonl"],
+            "folder /no does not exist",
+        ),
         (["connect_four-v0", "human", "random", "--json"], "leave out --json and --quiet"),
         (["connect_four-v0", "human", "random", "--quiet"], "leave out --json and --quiet"),
     ],
