@@ -25,7 +25,7 @@ from srl_envs import make, spec
 from srl_envs.core import Mode
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.foreign_code import left_out, may_import
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 FOLDER = Path(__file__).parent / "protocols"
 FROZEN = "frozen.json"

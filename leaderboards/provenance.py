@@ -14,14 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import srl_envs
-from leaderboards.fields import visible
-from leaderboards.schemas import MOST_COMMAND_CHARACTERS
+from leaderboards.contents.fields import visible
+from leaderboards.contents.schemas import MOST_COMMAND_CHARACTERS
 from srl_envs import spec
 
 _ABSOLUTE = re.compile(r"(^|[=+])[~/](?:[^=+/]*/)*(?=[^=+/])")
 """The folders of an absolute path."""
 _PACKAGES = ("numpy", "gymnasium", "pettingzoo", "torch", "transformers", "peft")
-_SHARED = ("*.py", "rewards/*.py", "sandbox/**/*", "lexicon/*", "wrappers/*.py")
+_SHARED = (
+    "*.py",
+    "api/*.py",
+    "reading/*.py",
+    "turns/*.py",
+    "views/*.py",
+    "rewards/**/*.py",
+    "sandbox/**/*",
+    "lexicon/*",
+    "wrappers/*.py",
+)
 """Parts of `srl_envs` that more than one family uses."""
 
 

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.foreign_code import load_entry_point, require_known
-from srl_envs.recovery import Reading
-from srl_envs.settings import build, describe, hint_for
+from srl_envs.reading.recovery import Reading
+from srl_envs.reading.settings import build, describe, hint_for
 
 K = TypeVar("K")
 

@@ -27,7 +27,7 @@ from torch.nn.utils import clip_grad_norm_
 import srl_envs
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, WeightVersion
-from srl_envs.episode import Recorder
+from srl_envs.api.episode import Recorder
 
 STOP, BOT = "</action>", "bot:"
 """Text that ends a reply and stays in it; beginning of the agent id of a bot in a seat."""

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from srl_envs.errors import ConfigError, file_fault, nearest
-from srl_envs.settings import describe
+from srl_envs.reading.settings import describe
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -7,18 +7,11 @@
 """
 
 from srl_envs import families as _families  # noqa: F401 - registers the built-in environments
-from srl_envs.episode import (
-    Step,
-    Transcript,
-    load_transcript,
-    play,
-    replay,
-    rotate_seats,
-)
-from srl_envs.grammar import action
-from srl_envs.making import make, make_aec, make_bot, make_single
+from srl_envs.api.episode import Step, Transcript, load_transcript, play, replay, rotate_seats
+from srl_envs.api.making import make, make_aec, make_bot, make_single
 from srl_envs.making_vectors import make_vec
 from srl_envs.registry import EnvSpec, list_envs, register, spec
+from srl_envs.turns.grammar import action
 
 __version__ = "0.1.0"
 

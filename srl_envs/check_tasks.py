@@ -12,7 +12,7 @@ from typing import Any
 
 from srl_envs.errors import SRLError
 from srl_envs.foreign_code import load_entry_point
-from srl_envs.task_rows import TaskReport, read_source
+from srl_envs.reading.task_rows import TaskReport, read_source
 
 FORMATS = {
     "humaneval": "srl_envs.families.coding.tasks:check_source",

@@ -1,7 +1,7 @@
 """The interface of a game: a pure state machine, from which every view is derived.
 
 A game never sees a model, a process-wide random generator or the text around an action. The views
-(`srl_envs.parallel`, `srl_envs.aec`, `srl_envs.single`) parse replies, count retries and pay the
+(`srl_envs.parallel`, `srl_envs.views.aec`, `srl_envs.views.single`) parse replies, count retries and pay the
 ``format`` component; the game states rules.
 """
 

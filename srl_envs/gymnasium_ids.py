@@ -42,7 +42,7 @@ def _register(registration: Any, env_id: str) -> None:
     name = gymnasium_id(env_id)
     if name not in registration.registry:
         registration.register(
-            id=name, entry_point="srl_envs.making:make_single", kwargs={"env_id": env_id}
+            id=name, entry_point="srl_envs.api.making:make_single", kwargs={"env_id": env_id}
         )
 
 

@@ -15,14 +15,14 @@ import numpy as np
 from gymnasium.spaces import Dict, Discrete
 from pettingzoo import ParallelEnv
 
-from srl_envs.conduct import Conduct
 from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy, seat_name
 from srl_envs.errors import ConfigError, EpisodeOverError, nearest
-from srl_envs.grammar import replies_of
-from srl_envs.legal_moves import Refusal, read_moves
-from srl_envs.prompt_header import write_header
 from srl_envs.registry import EnvSpec
-from srl_envs.spaces import AnyText, LegalMoves, LegalText
+from srl_envs.turns.conduct import Conduct
+from srl_envs.turns.grammar import replies_of
+from srl_envs.turns.legal_moves import Refusal, read_moves
+from srl_envs.turns.prompt_header import write_header
+from srl_envs.turns.spaces import AnyText, LegalMoves, LegalText
 
 INVALID_MODES = ("retry", "forfeit", "random_legal")
 SHELL_OPTIONS = ("split", "invalid", "max_retries", "forfeit_after", "render_mode")

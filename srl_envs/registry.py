@@ -1,4 +1,4 @@
-"""Register environments by name; listing loads none of them. `srl_envs.making` makes them.
+"""Register environments by name; listing loads none of them. `srl_envs.api.making` makes them.
 
 A `srl_envs.core.Game` that is not registered is named by its entry point, ``package.module:Class``. Only
 `adopt` imports it, so looking up an id runs no code.

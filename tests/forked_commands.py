@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["srl_agents.cli.train", "srl_agents.training.run"])
+_CONTEXT.set_forkserver_preload(["srl_agents.cli.train", "srl_agents.training.loop.run"])
 
 
 def start_command(

@@ -16,14 +16,14 @@ import pytest
 
 import srl_envs
 from srl_agents.cli.main import main
-from srl_agents.engines.vllm_settings import VLLMSettings
+from srl_agents.engines.vllm.settings import VLLMSettings
 from srl_agents.kinds import Kinds
-from srl_agents.models import catalog
+from srl_agents.models.sources import catalog
 from srl_envs import foreign_code
 from srl_envs.errors import ConfigError, ForeignCodeError, ModelError
-from srl_envs.potentials import OWN, find_potential
+from srl_envs.reading.potentials import OWN, find_potential
+from srl_envs.reading.wrapper_kinds import WRAPPERS
 from srl_envs.rewards import Rubric
-from srl_envs.wrapper_kinds import WRAPPERS
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("srl_agents", "srl_envs", "leaderboards")
@@ -44,8 +44,8 @@ EXCEPTIONS = {
     "srl_agents/cli/main.py": "commands, which the user types",
     "srl_agents/models/pretrained.py": "folders of models, as data",
     "srl_agents/models/model_loading.py": "a generation configuration, which holds no code",
-    "srl_agents/models/smollm2.py": "SRL's own model, from a pinned package",
-    "srl_agents/models/host_allocator.py": "the C library of the machine",
+    "srl_agents/models/sources/smollm2.py": "SRL's own model, from a pinned package",
+    "srl_agents/models/memory/host_allocator.py": "the C library of the machine",
     "srl_agents/__init__.py": "modules that our own code names",
     "srl_agents/whole_import.py": "modules that our own code names",
     "srl_agents/metrics/trackers.py": "one of two names, which a type lists",
@@ -131,7 +131,7 @@ def test_families_are_found() -> None:
 @pytest.mark.usefixtures("planted")
 def test_every_family_of_a_recipe_refuses_code_and_takes_its_own(module: str, name: str) -> None:
     family: Kinds[object] = getattr(importlib.import_module(module), name)
-    for target in ("planted:Thing", "srl_envs.redteam.plain_python:run_script"):
+    for target in ("planted:Thing", "srl_envs.redteam.programs.plain_python:run_script"):
         with pytest.raises(ForeignCodeError, match="refuses"):
             family.find(target)
     for known in family.built_in:
@@ -140,7 +140,11 @@ def test_every_family_of_a_recipe_refuses_code_and_takes_its_own(module: str, na
 
 @pytest.mark.usefixtures("planted")
 def test_potentials_wrappers_and_rubrics_refuse_code_and_take_their_own() -> None:
-    for target in ("planted:Thing", "srl_envs.redteam.plain_python:run_script", "os:system"):
+    for target in (
+        "planted:Thing",
+        "srl_envs.redteam.programs.plain_python:run_script",
+        "os:system",
+    ):
         with pytest.raises(ForeignCodeError):
             find_potential(target)
         with pytest.raises(ConfigError, match="refuses"):

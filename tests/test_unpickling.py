@@ -29,7 +29,7 @@ EXCEPTIONS = {
     "srl_envs/vector/worker.py": "likewise",
     "srl_envs/vector/vector_env.py": "likewise",
     "srl_envs/testing/copies.py": "copies an environment in one process, as a promise to users",
-    "srl_envs/redteam/claims.py": "likewise",
+    "srl_envs/redteam/probes/claims.py": "likewise",
     "srl_agents/testing/transport_kit.py": "a test kit and the child that it starts itself",
     "benchmarks/rewards/format_checking.py": "a benchmark and the child that it starts itself",
     "benchmarks/speed/transports.py": "likewise",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 
 TEMPLATE = (
     random_model.CHAT_TEMPLATE.removesuffix("{% endif %}")

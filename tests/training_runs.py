@@ -15,9 +15,9 @@ from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.run_folder import SNAPSHOTS, snapshots_in
-from srl_agents.training.state import FILES
+from srl_agents.training.folder.layout import SNAPSHOTS, snapshots_in
+from srl_agents.training.loop.run import LeagueTraining
+from srl_agents.training.loop.state import FILES
 
 
 class _Ending(ConsoleView):

@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.catalog import TINY
+from srl_agents.models.sources.catalog import TINY
 from tests.vllm_stub import VLLMStub, vllm_stub
 
 _LOAD = "/v1/load_lora_adapter"

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from srl_agents.agents.players import ModelPolicy
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import Activation, BaseModel
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts

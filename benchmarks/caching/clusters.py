@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srl_agents.caching.cluster import Cluster, simulate
-from srl_agents.caching.cluster_report import report
-from srl_agents.caching.hardware import LINKS, SHAPES, Tier, device
-from srl_agents.caching.replay import Known
-from srl_agents.caching.traces import Trace, read_trace, with_sessions
+from srl_agents.caching.simulation.cluster import Cluster, simulate
+from srl_agents.caching.simulation.hardware import LINKS, SHAPES, Tier, device
+from srl_agents.caching.simulation.replay import Known
+from srl_agents.caching.simulation.summary import report
+from srl_agents.caching.simulation.traces import Trace, read_trace, with_sessions
 
 SHAPE = SHAPES["7b"]
 HOST = (Tier("host", 3_000_000 * SHAPE.kv_bytes_per_token, 50e9),)

@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from benchmarks.caching.group_rollouts import GAMES, groups, play
-from srl_agents.engines.kv_packing import EightBits
-from srl_agents.engines.prefix_tree import Node
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.embedded.kv_packing import EightBits
+from srl_agents.engines.embedded.prefix_tree import Node
+from srl_agents.engines.embedded.row_attention import PassAttention, Stretch, Tails
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.row_attention import PassAttention, Stretch, Tails
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.records import Turn

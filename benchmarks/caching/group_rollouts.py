@@ -23,16 +23,16 @@ from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.caching.blocks import least_computed
-from srl_agents.caching.traces import Trace, read_trace, renumbered, write_trace
-from srl_agents.engines.decoding_settings import DecodingSettings
-from srl_agents.engines.kv_tiers import TierSettings
+from srl_agents.caching.simulation.traces import Trace, read_trace, renumbered, write_trace
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.embedded.kv_tiers import TierSettings
 from srl_agents.engines.protocol import Engine, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.request_trace import RequestTrace
-from srl_envs.making import count_seats
+from srl_envs.api.making import count_seats
 
 GAMES = ("connect_four-v0", "hanabi_mini-v0", "public_goods-v0")
 BLOCK = 16

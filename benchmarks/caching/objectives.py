@@ -26,10 +26,10 @@ import numpy as np
 import torch
 
 from srl_agents.caching.objectives import Objectives
-from srl_agents.engines.decoding import Decoder
-from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding import Decoder
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.row import Row
 from srl_agents.engines.token_choice import uniforms
 from srl_agents.models.base_model import BaseModel
 

@@ -4,8 +4,8 @@
 
 Every load is group rollouts: prompts begin with the game's rules, go on with what the start state shows a
 seat, and grow by each turn. Half the loads follow Hanabi: long rules, many turns, two or five seats. Each is
-replayed by `srl_agents.caching.cluster.simulate`, whose placement is the conductor's. ``small cache`` has
-room for half of the blocks; the share is then of what one cache of the same size keeps.
+replayed by `srl_agents.caching.simulation.cluster.simulate`, whose placement is the conductor's. ``small
+cache`` has room for half of the blocks; the share is then of what one cache of the same size keeps.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.caching import hardware
-from srl_agents.caching.cluster import Cluster, simulate
-from srl_agents.caching.cluster_report import first_token_times, report
-from srl_agents.caching.hardware import Tier
-from srl_agents.caching.traces import Request, Trace
+from srl_agents.caching.simulation import hardware
+from srl_agents.caching.simulation.cluster import Cluster, simulate
+from srl_agents.caching.simulation.hardware import Tier
+from srl_agents.caching.simulation.summary import first_token_times, report
+from srl_agents.caching.simulation.traces import Request, Trace
 
 BLOCK = 16
 """Tokens."""

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from srl_agents.caching.replay import POLICIES, Known, Replies, make_policy, replay
-from srl_agents.caching.traces import Trace, read_trace, unlimited_hits, with_sessions
+from srl_agents.caching.simulation.replay import POLICIES, Known, Replies, make_policy, replay
+from srl_agents.caching.simulation.traces import Trace, read_trace, unlimited_hits, with_sessions
 
 CAPACITIES = (100_000, 1_000_000, 3_000_000, 10_000_000)
 """Tokens."""

@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.caching.hardware import DEVICES, LINKS, SHAPES, TIER_RATES, device, tier_worth
+from srl_agents.caching.simulation.hardware import (
+    DEVICES,
+    LINKS,
+    SHAPES,
+    TIER_RATES,
+    device,
+    tier_worth,
+)
 
 PROMPTS = Path(__file__).parents[1] / "results/prompt_tokens.json"
 LATENCY_S = {"host": 20e-6, "disk": 200e-6}

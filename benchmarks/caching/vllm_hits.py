@@ -29,17 +29,17 @@ import httpx2
 from benchmarks.caching.group_rollouts import groups
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.caching.blocks import block_hashes
-from srl_agents.caching.replay import make_policy, replay
-from srl_agents.caching.traces import Trace, read_trace
+from srl_agents.caching.simulation.replay import make_policy, replay
+from srl_agents.caching.simulation.traces import Trace, read_trace
 from srl_agents.engines.conducted import ConductedEngine
-from srl_agents.engines.kv_events import KVCounts
 from srl_agents.engines.protocol import Engine, SamplingSettings
-from srl_agents.engines.vllm_cache import VLLMCache
-from srl_agents.engines.vllm_engine import VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
-from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
-from srl_agents.models import catalog
+from srl_agents.engines.vllm.cache import VLLMCache
+from srl_agents.engines.vllm.engine import VLLMEngine
+from srl_agents.engines.vllm.events.prefix_cache import KVCounts
+from srl_agents.engines.vllm.http import HTTPLink
+from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.sources import catalog
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.request_trace import RequestTrace

@@ -24,11 +24,11 @@ from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.conducted import ConductedEngine
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.vllm_engine import VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
-from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
-from srl_agents.models import catalog
+from srl_agents.engines.vllm.engine import VLLMEngine
+from srl_agents.engines.vllm.http import HTTPLink
+from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.sources import catalog
 
 BLOCK, CONTEXT, REPLY = 32, 1024, 24
 MODEL = "smollm2-135m"

@@ -11,7 +11,7 @@ from typing import Any
 
 import srl_envs
 from benchmarks.environments import lookahead
-from srl_envs.episode import Step, Transcript
+from srl_envs.api.episode import Step, Transcript
 from srl_envs.errors import SandboxError
 from srl_envs.registry import EnvSpec
 

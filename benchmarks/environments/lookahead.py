@@ -16,7 +16,7 @@ import numpy as np
 
 import srl_envs
 from srl_envs.errors import SandboxError
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 OPEN_GAMES = (
     "blotto-v0", "commons-v0", "connect_four-v0", "iterated_dilemma-v0", "nim-v0",

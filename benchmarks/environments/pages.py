@@ -20,9 +20,9 @@ from typing import Any
 
 import srl_envs
 from srl_agents.cli.envs import SHELL_OPTIONS
-from srl_agents.cli.transcript_view import news
+from srl_agents.cli.views.transcript import news
+from srl_envs.api.episode import Step, Transcript
 from srl_envs.core import Game, seat_name
-from srl_envs.episode import Step, Transcript
 from srl_envs.foreign_code import load_entry_point
 from srl_envs.redteam import published, table
 from srl_envs.registry import EnvSpec

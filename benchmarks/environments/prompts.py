@@ -21,8 +21,8 @@ from typing import Any
 
 import srl_envs
 from benchmarks.environments.pages import FENCE, FOLDER, built_in
+from srl_envs.api.episode import Step
 from srl_envs.core import seat_name
-from srl_envs.episode import Step
 from srl_envs.registry import EnvSpec
 
 RESULTS = Path(__file__).parents[1] / "results/prompt_tokens.json"
@@ -83,7 +83,7 @@ def prompts(spec: EnvSpec) -> list[Prompt]:
 
 def tokenizer_files() -> dict[str, Path]:
     """The tokenizers that this machine has."""
-    from srl_agents.models.catalog import cache_folder, resolve
+    from srl_agents.models.sources.catalog import cache_folder, resolve
 
     found = {"tiny": resolve("tiny"), "smollm2-135m": cache_folder() / "smollm2-135m"}
     files = {name: folder / "tokenizer.json" for name, folder in found.items()}

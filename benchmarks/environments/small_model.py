@@ -22,14 +22,14 @@ import numpy as np
 
 import srl_envs
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import Prompt
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_envs.errors import IllegalMoveError
-from srl_envs.grammar import action, parse_reply
+from srl_envs.turns.grammar import action, parse_reply
 
 SHOWN = 2
 REPLY_TOKENS, PROGRAM_TOKENS = 64, 160

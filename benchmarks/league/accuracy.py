@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.league import wide_fields
-from srl_agents.league.ratings import ELO_PER_NAT, Pairs, TeamResult, rate, rate_teams
+from srl_agents.league.ratings.tables import ELO_PER_NAT, Pairs, TeamResult, rate, rate_teams
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

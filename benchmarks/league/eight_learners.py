@@ -37,7 +37,7 @@ CASES: dict[str, dict[str, Any]] = {
 def recipe_of(case: str, updates: int) -> Any:
     """The recipe of one case."""
     from srl_agents.recipes.settings import LeagueRecipe
-    from srl_envs.settings import build
+    from srl_envs.reading.settings import build
 
     return build(
         LeagueRecipe,
@@ -66,8 +66,8 @@ def child(case: str, updates: int) -> dict[str, Any]:
     from rich.console import Console
 
     from srl_agents.metrics import ConsoleView
-    from srl_agents.models.host_allocator import return_large_blocks
-    from srl_agents.training.run import LeagueTraining
+    from srl_agents.models.memory.host_allocator import return_large_blocks
+    from srl_agents.training.loop.run import LeagueTraining
 
     return_large_blocks()  # as `srl train` does
     recipe = recipe_of(case, updates)

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from benchmarks.league.pair_scores import KINDS, SEAT_LUCK, mirrored_games
 from benchmarks.league.stopping_rules import RULES, Rule, gate, pentanomial
-from srl_agents.league.betting import MeanTest
-from srl_agents.league.intervals import wilson
-from srl_agents.league.promotion import PromotionSettings
-from srl_agents.league.ratings import expected_score
+from srl_agents.league.matchmaking.promotion import PromotionSettings
+from srl_agents.league.ratings.betting import MeanTest
+from srl_agents.league.ratings.intervals import wilson
+from srl_agents.league.ratings.tables import expected_score
 
 Floats = NDArray[np.float64]
 Row = dict[str, float]

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.ratings import rate
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.ratings.tables import rate
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import MatchResult
 from srl_envs.errors import StoreError
 
@@ -45,7 +45,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from srl_agents.recipes.recipe_kinds import read_recipe
-from srl_agents.training.population_run import PopulationRun
+from srl_agents.training.population.rounds import PopulationRun
 run = PopulationRun(read_recipe(Path(sys.argv[1])), Path(sys.argv[2]))
 run.run()
 run.close()

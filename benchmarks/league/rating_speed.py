@@ -45,7 +45,7 @@ def prepare(name: str, matches: int) -> tuple[Any, Any]:
     """(true skills, function that fits and returns a number per agent)."""
     skill, a, b, score = data(matches // 10 if name == TENTH else matches)
     if name == "SRL":
-        from srl_agents.league.ratings import Pairs, rate
+        from srl_agents.league.ratings.tables import Pairs, rate
 
         names = tuple(f"a{k:03}" for k in range(AGENTS))
         pairs = Pairs(names, a, b, score, np.arange(a.size) // 2)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.pair_record import PairRecord, expected_scores
+from srl_agents.league.matchmaking.pair_record import PairRecord, expected_scores
 from srl_agents.league.sampling import Preference, pfsp
 
 Floats = NDArray[np.float64]

@@ -49,16 +49,16 @@ from benchmarks.league.best_response import (
 from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.experiments import interval, train
 from benchmarks.learning.small_games import GAMES, require
-from srl_agents.league.arenas import Arena, Arenas
-from srl_agents.league.evaluation_schedule import FINAL, EvaluationSchedule
-from srl_agents.league.manager import BOT
-from srl_agents.league.pairs import Pairs
-from srl_agents.league.points import seat_points
-from srl_agents.league.ratings import rate
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.matchmaking.arenas import Arena, Arenas
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL, EvaluationSchedule
+from srl_agents.league.matchmaking.manager import BOT
+from srl_agents.league.matchmaking.points import seat_points
+from srl_agents.league.ratings.pairs import Pairs
+from srl_agents.league.ratings.tables import rate
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 RESULTS = Path("benchmarks/results/self_play.json")
 MODEL = "small_games"
@@ -151,9 +151,9 @@ class Reader:
     """Chances of replies under one base and its adapters."""
 
     def __init__(self, model: Path) -> None:
+        from srl_agents.engines.embedded.engine import TransformersEngine
+        from srl_agents.engines.embedded.rescoring import Rescorer
         from srl_agents.engines.protocol import SamplingSettings
-        from srl_agents.engines.rescoring import Rescorer
-        from srl_agents.engines.transformers_engine import TransformersEngine
         from srl_agents.models.base_model import BaseModel
 
         self.base = BaseModel.load(model)
@@ -174,7 +174,7 @@ class Reader:
             The policy, in which the fallback has what no legal reply has, and how much that is on
             average. Legal replies in an odd spelling count as refused.
         """
-        from srl_agents.engines.rescoring import SampledReply
+        from srl_agents.engines.embedded.rescoring import SampledReply
 
         found: dict[str, dict[str, float]] = {}
         refused = []
@@ -366,7 +366,7 @@ def save(found: Mapping[str, Sequence[Row]], results: Path) -> None:
 
 def work(keys: Sequence[Key], model: Path, results: Path) -> int:
     """Run what has no row yet, then the pools whose runs changed; the number of failures."""
-    import srl_agents.training.run  # noqa: F401 - once, for all children
+    import srl_agents.training.loop.run  # noqa: F401 - once, for all children
 
     failures = 0
     for number, key in enumerate(keys, 1):

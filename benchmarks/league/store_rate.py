@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 
 AGENTS = 100

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.davidson import MatchUps, fit, probabilities
-from srl_agents.league.large_field import rate_large
-from srl_agents.league.ratings import ELO_PER_NAT, Pairs, RatingTable, rate, rate_teams
+from srl_agents.league.ratings.davidson import MatchUps, fit, probabilities
+from srl_agents.league.ratings.large_field import rate_large
+from srl_agents.league.ratings.tables import ELO_PER_NAT, Pairs, RatingTable, rate, rate_teams
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

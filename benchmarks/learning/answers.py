@@ -25,8 +25,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import srl_envs
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
@@ -35,7 +35,7 @@ from srl_envs.errors import IllegalMoveError
 from srl_envs.families.reasoning.math_duel import PASS, is_correct, parse_move
 from srl_envs.families.reasoning.math_duel_bots import strong_bot
 from srl_envs.families.reasoning.math_problems import FAMILIES
-from srl_envs.grammar import parse_reply
+from srl_envs.turns.grammar import parse_reply
 
 KINDS = ("right", "wrong", "pass", "refused")
 _ACTION_CHARS = 100

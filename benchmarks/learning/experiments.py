@@ -35,7 +35,7 @@ from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.conditions import ARENAS, BASELINE, TABLES, Table
 from benchmarks.learning.outcomes import measure
 from benchmarks.learning.small_games import require
-from srl_agents.league.intervals import t_quantile
+from srl_agents.league.ratings.intervals import t_quantile
 from srl_agents.records import canonical_json
 
 RESULTS = Path("benchmarks/results/experiments.json")
@@ -99,7 +99,7 @@ def train(args: list[str]) -> int:
 
 def work(keys: Sequence[Key], folder: Path, results: Path, niceness: int) -> int:
     """Run what has no row yet; the number of failures."""
-    import srl_agents.training.run  # noqa: F401 - once, for all children
+    import srl_agents.training.loop.run  # noqa: F401 - once, for all children
 
     os.nice(niceness)
     failures = 0

@@ -21,7 +21,7 @@ from peft import PeftModel
 from benchmarks.learning.small_games import HANABI
 from benchmarks.tiny_model.report import Position, TinyPlayer, positions
 from srl_envs.families.cards.hanabi_mini_bots import read_table
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 ENV = "hanabi_mini-v0"
 _BATCH_ROWS = 64

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.memory.phase_manager import TRACE
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
@@ -177,7 +177,7 @@ def kill_often(recipe: Path, run: Path, kills: int, matches: int, update_s: floa
 
 def main() -> None:
     """Print whether the ends are equal."""
-    import srl_agents.training.run  # noqa: F401 - once, for all children
+    import srl_agents.training.loop.run  # noqa: F401 - once, for all children
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)

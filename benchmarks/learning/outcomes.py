@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.evaluation_schedule import FINAL
-from srl_agents.league.manager import BOT
-from srl_agents.league.points import mean_points
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.matchmaking.manager import BOT
+from srl_agents.league.matchmaking.points import mean_points
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.records import MatchResult, MatchSpec
 

@@ -25,13 +25,13 @@ from trl.kernels import ChunkedLogProbFunction
 
 from benchmarks.memory.child_peaks import forget_peak, in_child, status_mib
 from srl_agents.memory.phase_manager import give_back_free_memory
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel, limit_threads
-from srl_agents.models.host_allocator import return_large_blocks
+from srl_agents.models.memory.host_allocator import return_large_blocks
+from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch, WeightVersion
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.log_probabilities import LogitForm, token_log_probabilities
+from srl_agents.trainers.passes.log_probabilities import LogitForm, token_log_probabilities
 
 VOCABULARY, WIDTH = 151_936, 896
 """Of Qwen2.5-0.5B."""

@@ -21,10 +21,10 @@ from rich.console import Console
 from benchmarks.memory.child_peaks import in_child
 from srl_agents.memory.phase_manager import TRACE
 from srl_agents.metrics import ConsoleView
-from srl_agents.models.host_allocator import return_large_blocks
+from srl_agents.models.memory.host_allocator import return_large_blocks
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining
-from srl_envs.settings import build
+from srl_agents.training.loop.run import LeagueTraining
+from srl_envs.reading.settings import build
 
 _GIB = 2**30
 

@@ -26,7 +26,7 @@ from srl_agents.memory.devices import this_machine
 from srl_agents.memory.planner import plan
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 
 SHAPE = {"hidden": 768, "layers": 10, "vocab": 16_000, "num_attention_heads": 12,
          "num_key_value_heads": 4, "head_dim": 64, "context": 2048, "kind": "qwen3"}  # fmt: skip
@@ -119,9 +119,9 @@ def child(name: str, folder: Path, *, plain_allocator: bool = False) -> dict[str
     """Two updates of one configuration; its peak."""
     import bitsandbytes  # noqa: F401 - a run that resumes has it; counted with the process
 
-    from srl_agents.models.host_allocator import return_large_blocks
-    from srl_agents.training import run  # noqa: F401 - what `srl train` imports
-    from srl_agents.training.single_parts import load_bases, seeds_of
+    from srl_agents.models.memory.host_allocator import return_large_blocks
+    from srl_agents.training.loop import run  # noqa: F401 - what `srl train` imports
+    from srl_agents.training.parts.single import load_bases, seeds_of
 
     if not plain_allocator:
         return_large_blocks()  # as `srl train` does
@@ -192,7 +192,7 @@ def _batch(name: str, learner: Any, rows: int, prompt: int, reply: int) -> Any:
 
 def measure(name: str, *, plain_allocator: bool = False) -> dict[str, Any]:
     """One row of the table."""
-    from srl_agents.models.random_model import build as build_model
+    from srl_agents.models.sources.random_model import build as build_model
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"

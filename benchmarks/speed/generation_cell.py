@@ -106,9 +106,9 @@ def ours(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
     import torch
 
     from srl_agents.agents.players import ModelPolicy
-    from srl_agents.engines.decoding_settings import DecodingSettings
+    from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+    from srl_agents.engines.embedded.engine import TransformersEngine
     from srl_agents.engines.protocol import SamplingSettings
-    from srl_agents.engines.transformers_engine import TransformersEngine
     from srl_agents.models import playing_model
     from srl_agents.models.base_model import BaseModel
     from srl_agents.rollouts import Rollouts
@@ -155,7 +155,7 @@ def versions_of(base: Any) -> list[Any]:
 
 def baseline(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
     """Commit 27969fc: lockstep, on transformers' `generate`. The import path is that checkout's."""
-    engines = importlib.import_module("srl_agents.engines.transformers_engine")
+    engines = importlib.import_module("srl_agents.engines.embedded.engine")
     models = importlib.import_module("srl_agents.engines.base_model")
     players = importlib.import_module("srl_agents.policies.players")
     runner = importlib.import_module("srl_agents.rollouts.runner")
@@ -198,7 +198,7 @@ class TRLEngine:
         from trl import GRPOConfig, GRPOTrainer
 
         from srl_agents.engines.protocol import Capabilities
-        from srl_agents.models import catalog
+        from srl_agents.models.sources import catalog
 
         folder = catalog.resolve(options.model)
         self._base, self._tokens, self._rows = base, options.tokens, options.rows

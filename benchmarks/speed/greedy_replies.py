@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_envs import make
 from srl_envs.testing import opening

@@ -37,10 +37,10 @@ import torch
 import srl_envs
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.group_relative import group_advantages
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.random_model import build
+from srl_agents.models.sources.random_model import build
 from srl_agents.records import Turn
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

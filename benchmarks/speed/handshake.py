@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from srl_agents.engines.vllm_answers import BASE
-from srl_agents.engines.vllm_http import HTTPLink
+from srl_agents.engines.vllm.answers import BASE
+from srl_agents.engines.vllm.http import HTTPLink
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.probe import BOUND, ROUGH_BOUND, distance, logprobs_under, probe_tokens
 

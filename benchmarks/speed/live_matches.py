@@ -180,8 +180,8 @@ def measure_model(model: str, live: int, seconds: float) -> Result:
     The model reads every prompt and writes a few tokens; the strong bot's program is then played in
     place of them, so that the sandbox has something to run.
     """
+    from srl_agents.engines.embedded.engine import TransformersEngine
     from srl_agents.engines.protocol import SamplingSettings
-    from srl_agents.engines.transformers_engine import TransformersEngine
     from srl_agents.models.base_model import BaseModel
 
     write = bot_reply(CODE_GAME)

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.meter import EngineSpeed
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 
 WORDS = ("red", "stone", "river", "seven", "left", "moves", "card", "plays", "north", "ten")

@@ -28,9 +28,9 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch, Turn
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.passes.shared_prefixes import share_prefixes
 from srl_agents.trainers.policy_gradient import micro_batches
-from srl_agents.trainers.shared_prefixes import share_prefixes
-from srl_envs.making import make_bot
+from srl_envs.api.making import make_bot
 
 ENVIRONMENTS = ("connect_four-v0", "kuhn_poker-v0", "iterated_dilemma-v0", "code_duel-v0")
 WAYS = ("padded", "shared")

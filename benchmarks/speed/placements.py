@@ -27,8 +27,8 @@ from rich.console import Console
 from benchmarks.learning.child_process import commit
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining
-from srl_envs.settings import build
+from srl_agents.training.loop.run import LeagueTraining
+from srl_envs.reading.settings import build
 
 RESULTS = Path("benchmarks/results/placements.json")
 AHEAD = {"ahead": 1, "max_staleness": 1}

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 
 import srl_envs
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 Round = Callable[[float], float]
 """Plays for some CPU seconds; returns steps per CPU second."""
@@ -104,7 +104,7 @@ def texts_alone(env: Any, games: list[list[str]]) -> Callable[[int], int]:
 
 def agent_by_agent(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     """The same through PettingZoo's AEC interface."""
-    from srl_envs.aec import GameAEC  # not for `serve`, whose checkout may be older
+    from srl_envs.views.aec import GameAEC  # not for `serve`, whose checkout may be older
 
     view = GameAEC(env)
 

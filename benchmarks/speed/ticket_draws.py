@@ -22,8 +22,8 @@ from typing import Any
 
 from leaderboards.keys import SigningKey, _generate
 from leaderboards.protocol import Protocol, load_protocol
-from leaderboards.registration import Committed, Request
-from leaderboards.ticket_log import REGISTRATIONS, register, registrations
+from leaderboards.registration.ticket_log import REGISTRATIONS, register, registrations
+from leaderboards.registration.tickets import Committed, Request
 
 SIZES = (20, 400, 10_000)
 DRAWS = 40

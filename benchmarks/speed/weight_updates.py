@@ -27,13 +27,13 @@ import torch
 
 from benchmarks.learning.child_process import commit
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.vllm_engine import VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
-from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
-from srl_agents.engines.vllm_settings import served_adapters
-from srl_agents.models import catalog
+from srl_agents.engines.vllm.engine import VLLMEngine
+from srl_agents.engines.vllm.http import HTTPLink
+from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.settings import served_adapters
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
+from srl_agents.models.sources import catalog
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.files import FilesTransport
 

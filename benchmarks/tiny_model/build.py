@@ -23,8 +23,8 @@ from benchmarks.tiny_model.corpus import SOURCES, Sample, Source, draw
 from benchmarks.tiny_model.pretraining import TinySettings, encode, new_model, pretrain
 from benchmarks.tiny_model.report import TinyPlayer, model_card
 from benchmarks.tiny_model.tokenizer import opening, train_tokenizer
-from srl_agents.models.catalog import TINY
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.models.sources.catalog import TINY
 
 FOLDER = TINY
 TOKENIZER_SAMPLES = 8000

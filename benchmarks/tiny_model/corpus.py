@@ -16,7 +16,7 @@ import numpy as np
 
 import srl_envs
 from srl_envs.families.board.connect_four_bots import read_board
-from srl_envs.grammar import CLOSE, action, parse_reply
+from srl_envs.turns.grammar import CLOSE, action, parse_reply
 
 _PROGRAM_CHARS, _ATTACK_CHARS = 300, 24
 """Longest bodies of code duel that the model is shown."""

@@ -20,7 +20,7 @@ from srl_envs.errors import IllegalMoveError
 from srl_envs.families.board.connect_four_bots import read_board
 from srl_envs.families.reasoning.math_duel import is_correct, parse_move
 from srl_envs.families.reasoning.math_duel_bots import present_problem, solve
-from srl_envs.grammar import OPEN, parse_reply
+from srl_envs.turns.grammar import OPEN, parse_reply
 
 BOARDS: tuple[dict[str, int], ...] = (
     {"rows": 6, "cols": 7, "k": 4},

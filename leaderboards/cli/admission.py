@@ -13,9 +13,9 @@ from leaderboards.cli.entrants import entrants_from
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leaderboards.agents import Entrant
+    from leaderboards.bundles.agents import Entrant
     from leaderboards.protocol import Protocol
-    from leaderboards.registration import Ticket
+    from leaderboards.registration.tickets import Ticket
     from srl_agents.agents.resolver import Asking
 
 UNREGISTERED, STOP = "u", ""
@@ -76,8 +76,8 @@ def admitted(
 
 def _known(protocol: Protocol, wanted: Wanted) -> Ticket | None:
     """The ticket that is given for this protocol, or with which its run began."""
-    from leaderboards.registration import Ticket, read_ticket
-    from leaderboards.run import read_header
+    from leaderboards.bundles.run import read_header
+    from leaderboards.registration.tickets import Ticket, read_ticket
 
     path = wanted.tickets
     if path is not None:
@@ -88,7 +88,7 @@ def _known(protocol: Protocol, wanted: Wanted) -> Ticket | None:
 
 
 def _begun(folder: Path) -> bool:
-    from leaderboards.run import HEADER
+    from leaderboards.bundles.run import HEADER
 
     return (folder / HEADER).is_file()
 
@@ -129,12 +129,12 @@ def _registered(
     protocol: Protocol, entrants: Sequence[Entrant], board: Path, wanted: Wanted
 ) -> Ticket:
     """The ticket of a board on this machine for these entrants; kept beside the run."""
-    from leaderboards.agent_specs import committed
-    from leaderboards.agents import build_agents
-    from leaderboards.charter import read_charter
+    from leaderboards.bundles.agent_specs import committed
+    from leaderboards.bundles.agents import build_agents
     from leaderboards.keys import owner_key
-    from leaderboards.registration import Request, write_json
-    from leaderboards.ticket_log import register
+    from leaderboards.registration.charter import read_charter
+    from leaderboards.registration.ticket_log import register
+    from leaderboards.registration.tickets import Request, write_json
 
     if read_charter(board) is None:  # a mistyped folder is not made a board
         raise ConfigError(

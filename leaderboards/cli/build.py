@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from leaderboards.cli.progress import ProgressBar
-from leaderboards.fields import visible
+from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
 
 
 def _board(options: BuildOptions, board: Path) -> int:
-    from leaderboards.build import board_site
+    from leaderboards.pages.build import board_site
 
     again = ["srl", "leaderboard", "build", "--board", str(board), "--out", str(options.out)]
     with ProgressBar(quiet=options.json) as bar:
@@ -78,8 +78,8 @@ def _board(options: BuildOptions, board: Path) -> int:
 
 
 def _store(options: BuildOptions, given: Path) -> int:
-    from leaderboards.build import store_site
-    from srl_agents.league.store import LeagueStore
+    from leaderboards.pages.build import store_site
+    from srl_agents.league.store.history import LeagueStore
     from srl_agents.rollouts.transcripts import TRANSCRIPTS
 
     again = ["srl", "leaderboard", "build", "--store", str(given), "--out", str(options.out)]
@@ -119,7 +119,7 @@ def _compare_keys(options: BuildOptions, found: str) -> None:
 
 
 def _write(options: BuildOptions, data: dict[str, Any], episodes: Iterator[dict[str, Any]]) -> int:
-    from leaderboards.build import write_site
+    from leaderboards.pages.build import write_site
 
     for part in data["set_aside"]:
         print(visible(f"set aside: {part['bundle']}: {part['reason']}"), file=sys.stderr)

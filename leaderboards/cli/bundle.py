@@ -42,8 +42,8 @@ def main(argv: list[str]) -> int:
         BundleOptions, command="srl leaderboard bundle", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.bundle import write_bundle
-    from leaderboards.run import HEADER
+    from leaderboards.bundles.run import HEADER
+    from leaderboards.bundles.submission import write_bundle
 
     folder = options.dir
     runs = (

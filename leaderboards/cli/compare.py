@@ -10,13 +10,13 @@ import tyro
 
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import given_paths
-from leaderboards.fields import visible
+from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leaderboards.comparing import Comparison
+    from leaderboards.boards.comparing import Comparison
 
 DESCRIPTION = """Hold bundles against a board; change nothing.
 
@@ -48,8 +48,8 @@ def main(argv: list[str]) -> int:
         CompareOptions, command="srl leaderboard compare", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.bundle import find_bundles, open_bundle
-    from leaderboards.comparing import compare
+    from leaderboards.boards.comparing import compare
+    from leaderboards.bundles.submission import find_bundles, open_bundle
 
     board = options.board
     if not board.is_dir():

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from leaderboards.fields import visible
+from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -95,8 +95,8 @@ def main(argv: list[str]) -> int:
 
 def _draw(path: Path, target: Path, options: DrawOptions) -> Drawn:
     """Draw one request, or say why not; what is wrong with the board itself is raised."""
-    from leaderboards.registration import TicketError, read_request, write_json
-    from leaderboards.ticket_log import LIMITS, register
+    from leaderboards.registration.ticket_log import LIMITS, register
+    from leaderboards.registration.tickets import TicketError, read_request, write_json
 
     try:
         request = read_request(path)

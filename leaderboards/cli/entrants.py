@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 if TYPE_CHECKING:
-    from leaderboards.agents import Entrant
+    from leaderboards.bundles.agents import Entrant
     from leaderboards.protocol import Protocol
 
 AGENTS = """\
@@ -40,6 +40,6 @@ def entrants_from(
     agents: Sequence[str], protocol: Protocol, *, maker: str = "", when: str = ""
 ) -> list[Entrant]:
     """The entrants that ``--agent`` names; arguments and errors as `parse_entrants`."""
-    from leaderboards.agents import parse_entrants
+    from leaderboards.bundles.agents import parse_entrants
 
     return parse_entrants(agents, protocol, maker=maker, when=when)

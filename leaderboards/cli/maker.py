@@ -46,8 +46,14 @@ def main(argv: list[str]) -> int:
         MakerOptions, command="srl leaderboard maker", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.charter import Maker, locked, read_charter, signing_key, write_charter
     from leaderboards.keys import fingerprint, public_key_fault
+    from leaderboards.registration.charter import (
+        Maker,
+        locked,
+        read_charter,
+        signing_key,
+        write_charter,
+    )
     from leaderboards.reserved import makers
     from srl_envs.errors import nearest
 

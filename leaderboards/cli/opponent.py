@@ -53,8 +53,8 @@ def main(argv: list[str]) -> int:
 
     import yaml
 
-    from leaderboards.board import read_board
-    from leaderboards.opponents import check_mentioned, opponent_settings, published
+    from leaderboards.boards.archive import read_board
+    from leaderboards.boards.opponents import check_mentioned, opponent_settings, published
     from srl_agents.agents.contents import SHOWN
 
     if not options.board.is_dir():

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from leaderboards.cli.progress import ProgressBar
-from leaderboards.fields import visible
+from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 
 if TYPE_CHECKING:
-    from leaderboards.verify import Verdict
+    from leaderboards.bundles.verify import Verdict
 
 DESCRIPTION = """Verify bundles and put those that hold into a board.
 
@@ -58,8 +58,8 @@ def main(argv: list[str]) -> int:
         PublishOptions, command="srl leaderboard publish", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.board import describe, read_board
-    from leaderboards.bundle import find_bundles
+    from leaderboards.boards.archive import describe, read_board
+    from leaderboards.bundles.submission import find_bundles
     from leaderboards.cli.verify import given_paths, sentence, sources_of, weights
 
     board, code = options.board, 0
@@ -85,10 +85,10 @@ def _publish(
     folder: Path, sources: Mapping[str, str], board: Path, options: PublishOptions
 ) -> tuple[Verdict, bool]:
     """The verdict on a private copy of the folder, and whether that copy is new on the board."""
-    from leaderboards.bundle import open_bundle
-    from leaderboards.intake import BundleError, private_copy
-    from leaderboards.publishing import publish
-    from leaderboards.verify import Verdict, verify
+    from leaderboards.boards.publishing import publish
+    from leaderboards.bundles.submission import open_bundle
+    from leaderboards.bundles.verify import Verdict, verify
+    from leaderboards.contents.intake import BundleError, private_copy
 
     try:
         with private_copy(folder) as copy:

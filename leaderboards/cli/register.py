@@ -56,11 +56,11 @@ def main(argv: list[str]) -> int:
     if not options.envs:
         raise ConfigError("give ENV: ids of environments.")
 
-    from leaderboards.agent_specs import committed
-    from leaderboards.agents import build_agents
+    from leaderboards.bundles.agent_specs import committed
+    from leaderboards.bundles.agents import build_agents
     from leaderboards.keys import fingerprint, owner_key
     from leaderboards.protocol import load_protocol
-    from leaderboards.registration import Request, write_json
+    from leaderboards.registration.tickets import Request, write_json
 
     owner = owner_key()
     written = []

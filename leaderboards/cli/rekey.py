@@ -10,7 +10,7 @@ import tyro
 
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import sources_of
-from leaderboards.fields import visible
+from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 
@@ -51,8 +51,8 @@ def main(argv: list[str]) -> int:
         RekeyOptions, command="srl leaderboard rekey", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.charter import read_charter
-    from leaderboards.publishing import rekey
+    from leaderboards.boards.publishing import rekey
+    from leaderboards.registration.charter import read_charter
 
     board, checked = options.board, []
     with ProgressBar(options.json) as bar:

@@ -19,9 +19,9 @@ from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leaderboards.agents import Entrant
+    from leaderboards.bundles.agents import Entrant
     from leaderboards.protocol import Protocol
-    from leaderboards.registration import Ticket
+    from leaderboards.registration.tickets import Ticket
     from srl_agents.agents.resolver import Asking
 
 DESCRIPTION = f"""Play agents against the references of an environment's protocol.
@@ -100,8 +100,8 @@ def main(argv: list[str]) -> int:
     )
 
     from leaderboards.cli.admission import Wanted, admitted
+    from leaderboards.contents.served import usage_text
     from leaderboards.protocol import load_protocol, protocol_names
-    from leaderboards.served import usage_text
     from srl_agents.agents.resolver import Asking
 
     if bool(options.envs) == options.all:
@@ -156,7 +156,7 @@ def _play(
     bar: ProgressBar,
 ) -> dict[str, Any]:
     """Play one environment; its summary for the JSON output."""
-    from leaderboards.run import BoardRun, Declared, opened
+    from leaderboards.bundles.run import BoardRun, Declared, opened
 
     run = BoardRun(
         protocol,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from leaderboards.cli.progress import ProgressBar
-from leaderboards.fields import visible
+from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leaderboards.verify import Verdict
+    from leaderboards.bundles.verify import Verdict
 
 DESCRIPTION = """Check bundles up to a level.
 
@@ -63,8 +63,8 @@ def main(argv: list[str]) -> int:
         VerifyOptions, command="srl leaderboard verify", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.bundle import find_bundles
-    from leaderboards.verify import verify
+    from leaderboards.bundles.submission import find_bundles
+    from leaderboards.bundles.verify import verify
 
     given = sources_of(options.model)
     folders = [found for path in given_paths(options.bundles) for found in find_bundles(path)]
@@ -93,8 +93,8 @@ def _logs(paths: Sequence[Path]) -> dict[str, int]:
     Raises:
         StoreError: one is not.
     """
-    from leaderboards.charter import CHARTER
-    from leaderboards.ticket_log import REGISTRATIONS, registrations
+    from leaderboards.registration.charter import CHARTER
+    from leaderboards.registration.ticket_log import REGISTRATIONS, registrations
 
     boards = [path for path in paths if (path / CHARTER).exists()]
     return {str(path / REGISTRATIONS): len(registrations(path, full=True)) for path in boards}
@@ -153,9 +153,9 @@ def weights(given: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str,
 
 def _models(folder: Path) -> set[str]:
     """Agents with weights; none where the bundle is damaged, which `verify` reports."""
-    from leaderboards.agent_specs import is_model
-    from leaderboards.bundle import open_bundle
-    from leaderboards.intake import BundleError
+    from leaderboards.bundles.agent_specs import is_model
+    from leaderboards.bundles.submission import open_bundle
+    from leaderboards.contents.intake import BundleError
 
     try:
         return {agent.agent_id for agent in open_bundle(folder).entrants if is_model(agent)}

@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from leaderboards.names import page_labels, relabelled
-from srl_agents.cli.web_page import embedded_json, shared_files
+from srl_agents.cli.pages.shared import embedded_json, shared_files
 from srl_envs.errors import StoreError, file_fault
 
 _ASSETS = files("leaderboards.pages") / "assets"
@@ -36,9 +36,9 @@ def write_site(
     """Write everything; files of an earlier site in the same folder are replaced.
 
     Args:
-        data: from `leaderboards.build.site_data`.
+        data: from `leaderboards.pages.build.site_data`.
         out: folder of the site; made if absent.
-        episodes: from `leaderboards.episodes`, one file each; written as they come.
+        episodes: from `leaderboards.pages.episodes`, one file each; written as they come.
 
     Returns:
         The page to open.

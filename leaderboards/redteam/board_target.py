@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from leaderboards.bundle import Bundle, open_bundle, write_bundle
-from leaderboards.intake import BundleError
+from leaderboards.boards.publishing import publish
+from leaderboards.bundles.run import BoardRun, opened
+from leaderboards.bundles.submission import Bundle, open_bundle, write_bundle
+from leaderboards.bundles.verify import verify
+from leaderboards.contents.intake import BundleError
 from leaderboards.protocol import load_protocol
-from leaderboards.publishing import publish
 from leaderboards.redteam.field_forgeries import Forgery, field_forgeries
 from leaderboards.redteam.file_forgeries import file_forgeries
 from leaderboards.redteam.forger import Forger
-from leaderboards.run import BoardRun, opened
-from leaderboards.verify import verify
 from srl_envs.errors import ConfigError
 from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report

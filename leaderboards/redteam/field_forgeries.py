@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboards.fields import (
+from leaderboards.contents.fields import (
     Instant,
     Integer,
     Kind,
@@ -27,14 +27,14 @@ from leaderboards.fields import (
     Text,
     Variant,
 )
-from leaderboards.redteam.forger import Forger, Raw, Stage, encode
-from leaderboards.schemas import (
+from leaderboards.contents.schemas import (
     MANIFEST_FILE,
     MATCH_LINE,
     RATINGS_FILES,
     TOKENS_LINE,
     TRANSCRIPT_LINE,
 )
+from leaderboards.redteam.forger import Forger, Raw, Stage, encode
 
 Path_ = tuple[str | int, ...]
 """Keys and places from the top of a document to a value."""

@@ -10,14 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from leaderboards.intake import (
-    ADAPTERS,
-    MANIFEST,
-    MATCHES,
-    RATINGS,
-    TOKENS,
-    TRANSCRIPTS,
-)
+from leaderboards.contents.intake import ADAPTERS, MANIFEST, MATCHES, RATINGS, TOKENS, TRANSCRIPTS
 from leaderboards.redteam.field_forgeries import Forgery
 from leaderboards.redteam.forger import Forger
 

@@ -13,9 +13,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from leaderboards.bundle import Bundle
-from leaderboards.claims import ratings
-from leaderboards.intake import (
+from leaderboards.bundles.submission import Bundle
+from leaderboards.contents.claims import ratings
+from leaderboards.contents.intake import (
     MANIFEST,
     MATCHES,
     RATINGS,
@@ -25,9 +25,9 @@ from leaderboards.intake import (
     read_json,
     read_lines,
 )
-from leaderboards.record import HEAD_DIGITS, MatchRecord, next_link, result_of
+from leaderboards.contents.record import HEAD_DIGITS, MatchRecord, next_link, result_of
 from srl_envs import make
-from srl_envs.episode import play
+from srl_envs.api.episode import play
 
 Lines = list[dict[str, Any]]
 

@@ -12,11 +12,11 @@ from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, shown
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models.prompt import Example
 from srl_agents.records import canonical_json, digest
-from srl_envs.settings import dump
+from srl_envs.reading.settings import dump
 
 if TYPE_CHECKING:  # torch comes with it
-    from srl_agents.engines.endpoint import EndpointEngine
-    from srl_agents.engines.endpoint_settings import EndpointSettings
+    from srl_agents.engines.endpoint.client import EndpointEngine
+    from srl_agents.engines.endpoint.settings import EndpointSettings
     from srl_agents.models.base_model import BaseModel
     from srl_agents.models.chat import ChatTokenizer
 
@@ -91,8 +91,8 @@ def contents_of(
         env_id: whose replies are read.
         examples: the policy's own, behind those of the base's prompt.
     """
-    from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
     from srl_agents.models.digests import tensors_sha256  # noqa: PLC0415 - torch comes with it
+    from srl_agents.models.sources import catalog  # noqa: PLC0415 - the hub's client comes with it
 
     return model_contents(
         base=base.name,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from srl_agents.agents.grammar import EndpointName
 from srl_agents.agents.resolver import find
-from srl_agents.engines.providers import find_model
+from srl_agents.engines.endpoint.providers import find_model
 from srl_envs.errors import ModelError, SRLError, gather
 
 CONNECT_S = 0.7

@@ -14,7 +14,7 @@ from typing import Any
 from srl_agents.models.prompt import MemorySettings, Prompt, ThoughtSettings
 from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 PROMPT = "prompt.json"
 _RECIPE = "recipe.yaml"

@@ -27,9 +27,9 @@ from srl_agents.agents.grammar import (
 )
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt, read_prompt
-from srl_agents.engines.endpoint_settings import EndpointSettings
+from srl_agents.engines.endpoint.providers import find_model
+from srl_agents.engines.endpoint.settings import EndpointSettings
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.providers import find_model
 from srl_agents.engines.waiting import Say, to_stderr
 from srl_agents.memory import architecture
 from srl_agents.models.prompt import Example, Prompt
@@ -39,9 +39,9 @@ from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
 from srl_envs.registry import no_bot
 
 if TYPE_CHECKING:  # torch comes with the second
-    from srl_agents.engines.reply_journal import ReplyJournal
-    from srl_agents.engines.sent_requests import SentRequests
-    from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.engines.embedded.engine import TransformersEngine
+    from srl_agents.engines.endpoint.reply_journal import ReplyJournal
+    from srl_agents.engines.endpoint.sent_requests import SentRequests
 
 MODELS = ("tiny", "tiny-shallow", "smollm2-135m")
 Activation = Literal["start", "reply"]
@@ -384,7 +384,7 @@ def _release_endpoints(seated: Mapping[str, Seated]) -> None:
     """Close the endpoint engines of seats that are not handed out."""
     served = [one.policy for one in seated.values() if ENDPOINT in one.contents]
     if served:
-        from srl_agents.engines.endpoint import EndpointEngine  # noqa: PLC0415 - an extra
+        from srl_agents.engines.endpoint.client import EndpointEngine  # noqa: PLC0415 - an extra
 
         engines = [policy.engine for policy in served if isinstance(policy, ModelPolicy)]
         for engine in engines:
@@ -405,7 +405,7 @@ def load_engine(key: EngineKey, playing: Playing) -> TransformersEngine:
     Raises:
         ModelError: it cannot be fetched or loaded.
     """
-    from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
+    from srl_agents.engines.embedded.engine import TransformersEngine  # noqa: PLC0415
     from srl_agents.models.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
 
     rank, alpha = key.shape
@@ -430,7 +430,7 @@ def _prompt_of(name: ModelName | EndpointName, folder: Path | None) -> PromptSet
 
 def _config_of(model: str) -> Mapping[str, Any]:
     """The configuration of a model's decoder, from this machine or as SRL ships it; empty if unknown."""
-    from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
+    from srl_agents.models.sources import catalog  # noqa: PLC0415 - the hub's client comes with it
 
     folder = catalog.local_folder(model)
     try:
@@ -521,7 +521,7 @@ def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:
 
 def _endpoint(label: str, name: EndpointName, prompt: PromptSettings, playing: Playing) -> Seated:
     """An endpoint that answers."""
-    from srl_agents.engines.endpoint import EndpointEngine  # noqa: PLC0415 - an extra
+    from srl_agents.engines.endpoint.client import EndpointEngine  # noqa: PLC0415 - an extra
 
     if prompt.head() != Prompt(system=prompt.system):
         raise ConfigError(

@@ -10,19 +10,19 @@ from srl_agents.agents.prompt_file import read_prompt
 from srl_agents.agents.resolver import Candidate, Playing
 from srl_agents.api.text_agent import Agent, loaded_agent
 from srl_agents.league.agent_names import find_agent
-from srl_agents.league.manager import BOT
-from srl_agents.league.ratings import Rating
+from srl_agents.league.matchmaking.manager import BOT
+from srl_agents.league.ratings.tables import Rating
 from srl_agents.league.standings import Gain, Status, gains_of, read_status
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import Record
 from srl_agents.metrics.sinks import METRICS, read_lines
-from srl_agents.recipes.base_settings import Base
-from srl_agents.recipes.game_settings import bots_of
 from srl_agents.recipes.recipe_kinds import read_recipe
+from srl_agents.recipes.sections.base_models import Base
+from srl_agents.recipes.sections.games import bots_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion
+from srl_agents.training.folder.layout import RECIPE, SNAPSHOTS, STORE, snapshots_in
 from srl_agents.training.outcome import Outcome
-from srl_agents.training.run_folder import RECIPE, SNAPSHOTS, STORE, snapshots_in
 from srl_envs.errors import ConfigError
 
 
@@ -122,7 +122,7 @@ class Run:
             ModelError: its weights cannot be loaded.
         """
         agent = self._agent_id(name)
-        from srl_agents.training.single_parts import sampling_of  # noqa: PLC0415 - torch comes with it
+        from srl_agents.training.parts.single import sampling_of  # noqa: PLC0415 - torch comes with it
 
         playing = Playing(
             env_id=self.recipe.games[0].env_id,

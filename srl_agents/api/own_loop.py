@@ -18,16 +18,16 @@ from srl_agents.agents.text_players import ModelPlayer
 from srl_agents.api.text_agent import Agent
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.crediting import Credited
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import Generation, SamplingSettings
 from srl_agents.engines.tasks import within
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, TrainingBatch, Turn, WeightVersion
 from srl_agents.rollouts import Rollouts
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs.errors import ConfigError, ModelError
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 
 Rows = Credited | TrainingBatch | Sequence[tuple[Turn, float]]
 """What `Learner.update` learns from: a result of `credit`, a batch, or (turn, advantage) rows."""

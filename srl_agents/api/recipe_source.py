@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from srl_agents.recipes.checks.sections import check_installed
 from srl_agents.recipes.loading import Override, Overrides, as_pairs, find_recipe
-from srl_agents.recipes.recipe_checks import check_installed
 from srl_agents.recipes.recipe_kinds import Recipe, read_recipe, recipe_of
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.cluster_address import on_ray, require_answer
-from srl_agents.training.first_checks import look_at
-from srl_agents.training.run_folder import RECIPE
+from srl_agents.training.cluster.address import on_ray, require_answer
+from srl_agents.training.folder.layout import RECIPE
+from srl_agents.training.start.checks import look_at
 from srl_envs.errors import ConfigError
-from srl_envs.recovery import FaultySettings
-from srl_envs.settings import dump
+from srl_envs.reading.recovery import FaultySettings
+from srl_envs.reading.settings import dump
 
 RecipeSource = str | Path | Mapping[str, Any] | LeagueRecipe
 

@@ -17,9 +17,9 @@ from srl_agents.own_folders import remove_left
 from srl_agents.recipes.loading import Override, Overrides, as_pairs
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.callbacks import Callback, Listeners
-from srl_agents.training.first_checks import look_at
+from srl_agents.training.folder.layout import CHECKPOINTS, RECIPE, check_folder
 from srl_agents.training.outcome import Outcome
-from srl_agents.training.run_folder import CHECKPOINTS, RECIPE, check_folder
+from srl_agents.training.start.checks import look_at
 from srl_agents.whole_import import whole_import
 from srl_envs.errors import ConfigError, SRLError, StoreError, add_advice, file_fault, gather
 
@@ -130,10 +130,7 @@ class _Training:
     def run(self) -> Run:
         from safetensors import SafetensorError  # noqa: PLC0415 - heavy; recipes fail in the first second
 
-        from srl_agents.training.recorded_games import (  # noqa: PLC0415 - as above
-            WARM_START,
-            recorded_games,
-        )
+        from srl_agents.training.start.recorded_games import WARM_START, recorded_games  # noqa: PLC0415 - as above
         from srl_agents.transports.machine_memory import remove_left_memory  # noqa: PLC0415 - as above
 
         recipe, folder = self._recipe, self._folder
@@ -163,14 +160,14 @@ class _Training:
 
     def _here(self) -> tuple[Outcome, bool]:
         """Train in this process; also whether it is the first one of the run."""
-        whole_import("srl_agents.training.run")
+        whole_import("srl_agents.training.loop.run")
 
         from rich.console import Console  # noqa: PLC0415 - torch comes with the others
 
         from srl_agents.coordination.processes import Processes  # noqa: PLC0415
         from srl_agents.metrics import ConsoleView  # noqa: PLC0415
-        from srl_agents.training.first_plan import plan_first  # noqa: PLC0415
-        from srl_agents.training.process_folders import own_folder  # noqa: PLC0415
+        from srl_agents.training.folder.process_copies import own_folder  # noqa: PLC0415
+        from srl_agents.training.start.plan import plan_first  # noqa: PLC0415
         from srl_agents.training.supervision import train as train_supervised  # noqa: PLC0415
 
         recipe, listeners = self._recipe, self._listeners
@@ -190,7 +187,7 @@ class _Training:
         from rich.console import Console  # noqa: PLC0415 - Ray comes with the others
 
         from srl_agents.metrics import ConsoleView  # noqa: PLC0415
-        from srl_agents.training.ray_trainer import train_on_cluster  # noqa: PLC0415
+        from srl_agents.training.cluster.trainer import train_on_cluster  # noqa: PLC0415
 
         recipe = self._recipe
         console = Console(quiet=True) if self._quiet else None
@@ -210,7 +207,7 @@ class _Training:
 
     def _how_to_go_on(self) -> str:
         """The command that goes on from what an end before the end left."""
-        from srl_agents.training.recorded_games import WARM_START  # noqa: PLC0415 - numpy, games
+        from srl_agents.training.start.recorded_games import WARM_START  # noqa: PLC0415 - numpy, games
 
         folder = self._folder
         if not (folder / RECIPE).is_file():

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from srl_agents.caching.cache_policy import CachePolicy
 from srl_agents.caching.objectives import Admission, Candidate, Objectives, StepTimes
 from srl_agents.caching.placement import CAPACITY, PATIENCE, Blocks, Chosen, Placement
-from srl_agents.caching.recency import LRU
+from srl_agents.caching.policies.contract import CachePolicy
+from srl_agents.caching.policies.recency import LRU
 from srl_envs.errors import ConfigError
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from srl_agents.caching.cache_policy import CachePolicy
-from srl_agents.caching.recency import LRU
+from srl_agents.caching.policies.contract import CachePolicy
+from srl_agents.caching.policies.recency import LRU
 from srl_envs.errors import ConfigError
 
 Blocks = Sequence[Hashable]

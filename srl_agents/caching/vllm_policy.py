@@ -15,8 +15,8 @@ from typing import Any
 
 from vllm.v1.kv_offload.cpu.policies.base import CachePolicy, order_request_keys
 
-from srl_agents.caching.cache_policy import Knowledge
-from srl_agents.caching.learned import LearnedReuse
+from srl_agents.caching.policies.contract import Knowledge
+from srl_agents.caching.policies.learned import LearnedReuse
 
 
 class LearnedEviction(CachePolicy):  # type: ignore[misc]  # vLLM is not installed beside us

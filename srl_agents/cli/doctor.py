@@ -44,8 +44,8 @@ def main(argv: list[str]) -> int:
 
 
 def _run(folder: Path, as_json: bool) -> int:
-    from srl_agents.training.diagnosis import diagnose
-    from srl_agents.training.run_folder import RECIPE
+    from srl_agents.training.faults.diagnosis import diagnose
+    from srl_agents.training.folder.layout import RECIPE
     from srl_agents.yaml_files import read_yaml
 
     if not (folder / RECIPE).is_file():

@@ -179,8 +179,8 @@ def planned(options: EvalOptions) -> Plan:
     """
     from srl_agents.recipes.named_rows import DATA
     from srl_envs import spec
+    from srl_envs.api.questions import COLLECTIONS, find_file, read_questions
     from srl_envs.errors import UnknownEnvironmentError
-    from srl_envs.questions import COLLECTIONS, find_file, read_questions
     from srl_envs.registry import adopt, no_bot
 
     trained = set[str]() if options.run is None else _trained_on(options.run)

@@ -102,7 +102,7 @@ def _sandbox() -> Check:
 def _memory() -> Check:
     import torch
 
-    from srl_agents.models.device_memory import memory_of
+    from srl_agents.models.memory.available import memory_of
 
     memory = memory_of(torch.device("cpu"))
     message = f"{memory.free / _GIB:.1f} of {memory.total / _GIB:.1f} GiB are free"
@@ -143,9 +143,9 @@ def _driver() -> str:
 def _engines() -> Iterator[Check]:
     """One token of a small model through each engine that can run here; vLLM starts in a minute on a CPU."""
     from srl_agents.engines.settings import TransformersSettings
-    from srl_agents.engines.vllm_process_settings import VLLMProcessSettings
-    from srl_agents.engines.vllm_server import PYTHON
-    from srl_agents.engines.vllm_settings import VLLMSettings
+    from srl_agents.engines.vllm.process_settings import VLLMProcessSettings
+    from srl_agents.engines.vllm.server import PYTHON
+    from srl_agents.engines.vllm.settings import VLLMSettings
 
     yield _one_token("transformers", TransformersSettings())
     little: dict[str, Any] = {"max_length": 512, "cache_gib": 1, "compiled": False}
@@ -164,8 +164,8 @@ def _engines() -> Iterator[Check]:
 def _one_token(kind: str, settings: EngineSettings) -> Check:
     from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
     from srl_agents.engines.settings import EngineSite
-    from srl_agents.models import random_model
     from srl_agents.models.base_model import BaseModel
+    from srl_agents.models.sources import random_model
 
     def engine_in(folder: Path) -> Engine:
         # vLLM's attention has no kernel for heads as narrow as those of tiny

@@ -18,15 +18,15 @@ from srl_agents.agents.grammar import HUMAN, HumanName
 from srl_agents.agents.resolver import Playing, find, reply_budget
 from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.human import Human, LeaveGameError, require_terminal
-from srl_agents.cli.transcript_view import TranscriptView
+from srl_agents.cli.person.keyboard import Human, LeaveGameError, require_terminal
+from srl_agents.cli.views.transcript import TranscriptView
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.records import plain_json
+from srl_envs.api.episode import Recorder, Transcript
 from srl_envs.core import SPLITS
-from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.grammar import body_of
 from srl_envs.registry import EnvSpec, adopt
+from srl_envs.turns.grammar import body_of
 
 DESCRIPTION = """Play episodes of one environment and watch them live.
 

@@ -45,8 +45,8 @@ def main(argv: list[str]) -> int:
     if not options.runs:
         raise ConfigError("no run. Give the folder of one, for example runs/quickstart-tiny-seed0.")
 
-    from srl_agents.cli.report_page.render import page
-    from srl_agents.cli.report_page.runs import read_run
+    from srl_agents.cli.pages.report.render import page
+    from srl_agents.cli.pages.report.runs import read_run
 
     runs = [read_run(folder) for folder in options.runs]
     out = options.out or options.runs[0] / REPORT

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from srl_agents.agents.grammar import HUMAN
-from srl_agents.cli import serve_human
 from srl_agents.cli.command_line import read_options
-from srl_agents.engines.vllm_cache import VLLMCache
+from srl_agents.cli.person import browser as serve_human
+from srl_agents.engines.vllm.cache import VLLMCache
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_agents.engines.vllm_server import VLLMServer
+    from srl_agents.engines.vllm.server import VLLMServer
 
 DESCRIPTION = """Serve a model with vLLM, ready for training and for seats.
 
@@ -86,10 +86,10 @@ def main(argv: list[str]) -> int:
 
 def serve(options: ServeOptions) -> int:
     """Exit code: 0 when it was ended by a signal to this command."""
-    from srl_agents.engines.server_metrics import page_of
-    from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+    from srl_agents.engines.vllm.metrics_page import page_of
+    from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
     from srl_agents.metrics.prometheus import metrics_page
-    from srl_agents.models import catalog
+    from srl_agents.models.sources import catalog
 
     if not options.log.parent.is_dir():
         raise ConfigError(f"--log {options.log}: {options.log.parent} is not a folder.")

@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
 
 def train(options: TrainOptions) -> int:
     """Exit code: 0 trained (or nothing left to do), 1 no learner took a step, 3 a fault stopped the run."""
-    from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
+    from srl_agents.recipes.sections.fault_kinds import NOTHING_LEARNED, STOPPED
 
     if options.dry_run:
         return try_out(options)
@@ -108,7 +108,7 @@ def train(options: TrainOptions) -> int:
 
 
 def _say_where(run: Run) -> None:
-    from srl_agents.training.adapter_export import FOLDERS
+    from srl_agents.training.folder.adapter_export import FOLDERS
 
     folder, exported = run.folder, FOLDERS[run.recipe.parameters]
     print(

@@ -15,9 +15,9 @@ import tyro
 
 import srl_envs
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.episode_page.episode_html import page
-from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchable
-from srl_agents.cli.transcript_view import move_text, news, printable, verdict
+from srl_agents.cli.pages.episode.markup import page
+from srl_agents.cli.views.recorded import RecordedEpisode, RecordedStep, Turn, watchable
+from srl_agents.cli.views.transcript import move_text, news, printable, verdict
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Look at a run that goes on, or replay an episode that `srl play --save` or Transcript.save
@@ -111,7 +111,7 @@ def main(argv: list[str]) -> int:
 
 def _run(options: WatchOptions) -> int:
     """A run's roles, until the user interrupts."""
-    from srl_agents.cli.run_view import serve_run, watch_run
+    from srl_agents.cli.views.roles import serve_run, watch_run
 
     if options.html is not None or options.names or options.full:
         raise ConfigError(

@@ -17,7 +17,7 @@ from srl_agents.coordination.settings import (
     check_merge,
     check_value,
 )
-from srl_envs.settings import refuse_unread
+from srl_envs.reading.settings import refuse_unread
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

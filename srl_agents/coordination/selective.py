@@ -12,7 +12,7 @@ from srl_agents.coordination.members import Decision, Member, Tensors, require_a
 from srl_agents.coordination.performance import Performance, top
 from srl_agents.coordination.settings import CoordinationSettings, check_value
 from srl_envs.errors import ConfigError
-from srl_envs.settings import refuse_unread
+from srl_envs.reading.settings import refuse_unread
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.adaptive import AdaptiveWeights, payoff_shares
 from srl_agents.credit.critic import PaidTurn
 from srl_agents.credit.estimators import ESTIMATORS, Earned, cells, turn_numbers
 from srl_agents.credit.normalisation import normalised
 from srl_agents.credit.returns import rewards_to_go
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.shaping import shaping_rewards
-from srl_agents.credit.team_and_rivals import rival_matrix, standing, team_bonus, team_matrix
-from srl_agents.credit.team_shares import Replayed, difference_shares, shapley_seat_shares
+from srl_agents.credit.teams.adaptive import AdaptiveWeights, payoff_shares
+from srl_agents.credit.teams.mixture import rival_matrix, standing, team_bonus, team_matrix
+from srl_agents.credit.teams.shares import Replayed, difference_shares, shapley_seat_shares
 from srl_agents.records import Episode, Trajectory, Turn
 from srl_envs.errors import ConfigError
-from srl_envs.potentials import find_potential
+from srl_envs.reading.potentials import find_potential
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

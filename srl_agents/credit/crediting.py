@@ -9,10 +9,10 @@ from typing import Any
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
-from srl_agents.credit.team_shares import Replayed
+from srl_agents.credit.teams.shares import Replayed
 from srl_agents.records import Episode, Turn, WeightVersion
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_envs.errors import ConfigError
-from srl_envs.potentials import find_potential
-from srl_envs.settings import refuse_unread
+from srl_envs.reading.potentials import find_potential
+from srl_envs.reading.settings import refuse_unread
 
 Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]
 TeamShare = Literal["mean", "difference", "shapley"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from srl_agents.caching.objectives import Objectives
-from srl_agents.caching.online import Eviction
-from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.caching.policies.online import Eviction
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.waiting import to_stderr
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
@@ -181,10 +181,8 @@ class TransformersSettings(EngineSettings):
 
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`."""
-        from srl_agents.engines.kv_tiers import TierSettings  # noqa: PLC0415 - torch: seconds
-        from srl_agents.engines.transformers_engine import (  # noqa: PLC0415 - torch: seconds
-            TransformersEngine,
-        )
+        from srl_agents.engines.embedded.engine import TransformersEngine  # noqa: PLC0415 - torch: seconds
+        from srl_agents.engines.embedded.kv_tiers import TierSettings  # noqa: PLC0415 - torch: seconds
 
         engine: Engine = TransformersEngine(
             site.base,
@@ -224,8 +222,8 @@ ENGINES: Kinds[type[EngineSettings]] = Kinds(
     group="srl_agents.engines",
     built_in={
         "transformers": "srl_agents.engines.settings:TransformersSettings",
-        "vllm": "srl_agents.engines.vllm_settings:VLLMSettings",
-        "vllm_process": "srl_agents.engines.vllm_process_settings:VLLMProcessSettings",
+        "vllm": "srl_agents.engines.vllm.settings:VLLMSettings",
+        "vllm_process": "srl_agents.engines.vllm.process_settings:VLLMProcessSettings",
     },
     fault=settings_of(EngineSettings, "kind"),
 )

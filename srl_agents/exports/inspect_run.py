@@ -21,9 +21,9 @@ import numpy as np
 
 import srl_envs
 from srl_agents.agents.players import ModelPolicy
-from srl_agents.engines.providers import without_keys
+from srl_agents.engines.endpoint.providers import without_keys
 from srl_agents.exports.reply_server import ReplyServer
-from srl_agents.league.intervals import paired_interval
+from srl_agents.league.ratings.intervals import paired_interval
 from srl_envs.child_imports import SAFE
 from srl_envs.errors import ConfigError, ModelError
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from srl_agents.kinds import Kinds, Section, settings_of
-from srl_agents.league.intervals import Floats
+from srl_agents.league.ratings.intervals import Floats
 from srl_envs.errors import ConfigError
 
 State = dict[str, Any]

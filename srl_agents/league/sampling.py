@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.kinds import Kinds, function_of
-from srl_agents.league.nash import equilibrium
+from srl_agents.league.ratings.nash import equilibrium
 from srl_envs.errors import ConfigError, ShapeError
 
 Floats = NDArray[np.float64]

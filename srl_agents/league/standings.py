@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from srl_agents.league.diagnostics import Diagnostics, diagnose
-from srl_agents.league.focal_returns import (
+from srl_agents.league.ratings.diagnostics import Diagnostics, diagnose
+from srl_agents.league.ratings.focal_returns import (
     CrossPlay,
     FocalReturn,
     SeatedResult,
     cross_play,
     focal_returns,
 )
-from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
-from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.league.transfer import MeasuredGame, on_one_scale, transfer_table
+from srl_agents.league.ratings.pairs import Pairs
+from srl_agents.league.ratings.tables import Interval, RatingTable, head_to_head, rate, rate_teams
+from srl_agents.league.ratings.transfer import MeasuredGame, on_one_scale, transfer_table
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_envs import spec as env_spec
 from srl_envs.errors import UnknownEnvironmentError
 

@@ -11,7 +11,7 @@ from srl_agents.memory.devices import Target
 
 LIVE_SHARE, CACHE_SHARE, EXACT_SHARE = 0.4, 0.2, 0.2
 """Of memory, that the embedded engine takes for keys and values
-(`srl_agents.engines.transformers_engine`)."""
+(`srl_agents.engines.embedded.engine`)."""
 _LOGIT_COPIES = 4
 """Float32 tensors of the size of the logits while a token is drawn: logits, scaled, probabilities, sums."""
 

@@ -30,7 +30,8 @@ STATES_32 = {
 TILE_ROWS, TILE_COLUMNS = 4096, 32768
 """Of one tile of logits in TRL's fused head (TRL 1.16, trl.kernels.chunked_logprob)."""
 CHUNKED_TILE_BYTES = {True: 128 * 2**20, False: 8 * 2**20}
-"""Of one float32 tile of logits of `srl_agents.trainers.log_probabilities`, on an accelerator or not."""
+"""Of one float32 tile of logits of `srl_agents.trainers.passes.log_probabilities`, on an accelerator or
+not."""
 
 
 def base_bytes(model: Architecture, base_type: BaseType) -> float:

@@ -1,7 +1,7 @@
 """One frozen base model, the adapters that learn on it, and frozen versions that only play.
 
-An adapter is a pair of LoRA factors per layer, or a whole copy of the weights: `lora_weights` and
-`full_weights` say what either costs. A frozen version is plain tensors. The reference policy is the
+An adapter is a pair of LoRA factors per layer, or a whole copy of the weights: `weights.lora` and
+`weights.full` say what either costs. A frozen version is plain tensors. The reference policy is the
 base with the adapters off. Code that samples or trains borrows the model from here; no other module
 loads one.
 """
@@ -18,13 +18,9 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from transformers import GenerationConfig, PreTrainedModel
 
-from srl_agents.models import catalog
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
 from srl_agents.models.float32_islands import Island
-from srl_agents.models.full_weights import FullWeights
-from srl_agents.models.lora_targets import Targets
-from srl_agents.models.lora_weights import LoRAWeights
 from srl_agents.models.model_loading import (
     Attention,
     Dtype,
@@ -34,9 +30,13 @@ from srl_agents.models.model_loading import (
     map_model,
 )
 from srl_agents.models.playing_model import PlayingModel
-from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
 from srl_agents.models.prompt import EarlierTurn, Example, Prompt
 from srl_agents.models.sharded_layers import ShardedLayers
+from srl_agents.models.sources import catalog
+from srl_agents.models.weights.full import FullWeights
+from srl_agents.models.weights.lora import LoRAWeights
+from srl_agents.models.weights.lora_targets import Targets
+from srl_agents.models.weights.policy import ANCHOR, Parameters, PolicyWeights
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 

@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from transformers import BitsAndBytesConfig, GenerationConfig
 
 from srl_agents.models import pretrained
-from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.float32_islands import Island, keep_in_float32
 from srl_agents.models.installed import require_installed
+from srl_agents.models.memory.available import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError
 

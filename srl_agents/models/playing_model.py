@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from srl_agents.models.device_memory import memory_of
+from srl_agents.models.memory.available import memory_of
 from srl_envs.errors import ModelError
 
 Tensors = dict[str, torch.Tensor]

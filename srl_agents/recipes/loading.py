@@ -12,7 +12,7 @@ import yaml
 from srl_agents.recipes.named_rows import give_files
 from srl_agents.yaml_files import find_yaml, read_yaml
 from srl_envs.errors import ConfigError, gather
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 
 T = TypeVar("T")
 SHIPPED = Path(__file__).parent

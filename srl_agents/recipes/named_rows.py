@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from srl_envs.api.questions import COLLECTIONS, find_file
 from srl_envs.errors import ConfigError
-from srl_envs.questions import COLLECTIONS, find_file
 
 DATA = Path("data")
 """Where files are looked for when no folder is given."""

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from srl_agents.engines.memory_share import BESIDE_TRAINER, share_of
 from srl_agents.engines.settings import TransformersSettings
-from srl_agents.engines.vllm_settings import VLLMSettings
+from srl_agents.engines.vllm.memory_share import BESIDE_TRAINER, share_of
+from srl_agents.engines.vllm.settings import VLLMSettings
 from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import Attention, BaseType, Description, Head, Traffic
-from srl_agents.models import catalog
-from srl_agents.recipes.base_settings import Base
-from srl_agents.recipes.game_settings import Game
+from srl_agents.models.sources import catalog
+from srl_agents.recipes.sections.base_models import Base
+from srl_agents.recipes.sections.games import Game
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import canonical_json
 from srl_agents.trainers.dpo_settings import DPOSettings
@@ -46,7 +46,7 @@ to 4.5, so prompts are taken for a little longer than they are."""
 _TEMPLATE_TOKENS = 32
 """Of a chat template around one message, assumed likewise."""
 _LARGE_VOCABULARY = 32_768
-"""Tokens from which `srl_agents.trainers.token_head` takes its own head on a CPU."""
+"""Tokens from which `srl_agents.trainers.passes.token_head` takes its own head on a CPU."""
 _LARGE_MODEL = 1e9
 """Weights from which a base is bfloat16 by default."""
 _ATTENTION: dict[str, Attention] = {"eager": "eager", "flash_attention_2": "flash"}

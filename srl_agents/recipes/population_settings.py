@@ -9,10 +9,10 @@ from typing import Any, Literal
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
 from srl_agents.league.agents import AgentVersion, Role
-from srl_agents.league.population import MatchmakingSettings
+from srl_agents.league.matchmaking.population import MatchmakingSettings
 from srl_agents.league.settings import require
-from srl_agents.recipes.base_settings import NAME, is_name
-from srl_agents.recipes.environment import match_options, surroundings
+from srl_agents.recipes.sections.base_models import NAME, is_name
+from srl_agents.recipes.sections.environment import match_options, surroundings
 from srl_envs import spec
 
 

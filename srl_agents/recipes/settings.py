@@ -12,7 +12,7 @@ from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
 from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
-from srl_agents.league.promotion import PromotionSettings
+from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.league.settings import (
     EvaluationSettings,
     ExploiterSettings,
@@ -22,8 +22,9 @@ from srl_agents.league.settings import (
 )
 from srl_agents.memory.placements import Placement, choose_placement, placement_fault
 from srl_agents.metrics.trackers import TrackerName
-from srl_agents.recipes import other_names
-from srl_agents.recipes.base_settings import (
+from srl_agents.recipes.checks.sections import check_recipe
+from srl_agents.recipes.sections import other_names
+from srl_agents.recipes.sections.base_models import (
     NAME,
     NAMED,
     NAMES,
@@ -39,25 +40,19 @@ from srl_agents.recipes.base_settings import (
     names_on,
     placement_facts,
 )
-from srl_agents.recipes.game_settings import (
-    Game,
-    GameSettings,
-    Shared,
-    resolved,
-)
-from srl_agents.recipes.generation_settings import GenerationSettings
-from srl_agents.recipes.memory_settings import MemorySettings
-from srl_agents.recipes.played_examples import with_played
-from srl_agents.recipes.ray_settings import RaySettings
-from srl_agents.recipes.recipe_checks import check_recipe
-from srl_agents.recipes.rollout_settings import RolloutSettings
-from srl_agents.recipes.sharing_settings import SharingSettings
-from srl_agents.recipes.survival_settings import SurvivalSettings
-from srl_agents.recipes.warm_start_settings import WarmStartSettings
+from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.recipes.sections.games import Game, GameSettings, Shared, resolved
+from srl_agents.recipes.sections.generation import GenerationSettings
+from srl_agents.recipes.sections.memory import MemorySettings
+from srl_agents.recipes.sections.played_examples import with_played
+from srl_agents.recipes.sections.ray import RaySettings
+from srl_agents.recipes.sections.rollout import RolloutSettings
+from srl_agents.recipes.sections.sharing import SharingSettings
+from srl_agents.recipes.sections.warm_start import WarmStartSettings
 from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.reward_model_settings import RewardModelSettings
+from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
 from srl_agents.transports.machine_memory import memory_available
 from srl_agents.transports.settings import (
     TRANSPORT,
@@ -67,7 +62,7 @@ from srl_agents.transports.settings import (
     TransportSettings,
 )
 from srl_envs.errors import ConfigError, SRLError, UnknownPolicyError, raise_all, within
-from srl_envs.recovery import STAND_IN
+from srl_envs.reading.recovery import STAND_IN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,8 @@ import numpy as np
 from srl_agents.credit.preferences import Preference, PreferenceBatch, paid_pairs
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, Trajectory
-from srl_agents.trainers.reward_model import NAME, RewardLearner
-from srl_agents.trainers.reward_model_settings import RewardModelSettings
+from srl_agents.trainers.supervised.reward_model import NAME, RewardLearner
+from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
 
 COMPONENT = "reward_model"
 """Name of the reward component that it adds."""

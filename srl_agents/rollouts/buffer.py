@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from srl_agents.caching.traces import Request
+from srl_agents.caching.simulation.traces import Request
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts.record_lines import AddedLines, add_line, read_record
 from srl_envs.errors import StoreError, file_fault

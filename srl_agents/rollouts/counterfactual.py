@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, canonical_json
 from srl_envs import make
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 if TYPE_CHECKING:
     from srl_envs.parallel import GameEnv

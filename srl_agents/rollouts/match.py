@@ -11,7 +11,7 @@ from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.rollouts.seeds import bot_seed
-from srl_envs.episode import Recorder, Transcript
+from srl_envs.api.episode import Recorder, Transcript
 from srl_envs.errors import InvalidActionError, PolicyError, SandboxError, SRLError
 
 if TYPE_CHECKING:

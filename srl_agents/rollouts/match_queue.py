@@ -11,7 +11,7 @@ from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts.match import Group, Match
 from srl_agents.rollouts.seeds import match_key
 from srl_envs import make
-from srl_envs.episode import Transcript
+from srl_envs.api.episode import Transcript
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:

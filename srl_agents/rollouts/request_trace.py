@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from srl_agents.caching.blocks import block_hashes
-from srl_agents.caching.traces import Request, append_requests, marked_ends, read_trace
+from srl_agents.caching.simulation.traces import Request, append_requests, marked_ends, read_trace
 from srl_agents.engines.protocol import Generation, GenerationRequest
 from srl_envs.errors import ConfigError
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self, get_args
 
 from srl_agents.agents.players import ModelPolicy, Policy
-from srl_agents.caching.traces import Request
+from srl_agents.caching.simulation.traces import Request
 from srl_agents.engines.protocol import HalvingEngine
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts.asking import Asking, PromptTokens

@@ -12,7 +12,7 @@ from pathlib import Path
 from srl_agents.added_lines import add_lines
 from srl_agents.records import Episode, MatchResult, MatchSpec
 from srl_agents.rollouts.record_lines import read_record
-from srl_envs.episode import Transcript
+from srl_envs.api.episode import Transcript
 from srl_envs.errors import TranscriptError
 
 TRANSCRIPTS = "transcripts.jsonl"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 T = TypeVar("T")
 

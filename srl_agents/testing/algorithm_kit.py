@@ -20,15 +20,15 @@ import torch
 
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.settings import CreditSettings
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, WeightVersion
 from srl_agents.testing.advice import Promise, hold, require
 from srl_agents.trainers.algorithms import ALGORITHMS, AlgorithmSettings, Plan
 from srl_agents.trainers.experience import Experience
 from srl_agents.trainers.learner import AdapterLearner
 from srl_envs.errors import ShapeError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 LEARNER, OTHER = "alice", "bob"
 _POLICY = str(WeightVersion(LEARNER, 0, "0" * 16))

@@ -20,7 +20,7 @@ from srl_agents.coordination.members import AdapterShape, Decision, Member, Tens
 from srl_agents.coordination.settings import KINDS, CoordinationSettings
 from srl_agents.testing.advice import Promise, hold, require
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 NAMES = ("alice", "bob", "carol")
 _UPDATES = 6

@@ -12,7 +12,7 @@ import numpy as np
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.rewards.terms import Judge, Played, RewardTerm
 from srl_agents.testing.advice import Promise, hold, require
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 LIMIT = 16
 """Tokens that a reply of the made-up episodes may have."""

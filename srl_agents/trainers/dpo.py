@@ -22,7 +22,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.records import Episode
 from srl_agents.trainers.learner import AdapterLearner
-from srl_agents.trainers.own_head import OwnHead
+from srl_agents.trainers.passes.own_head import OwnHead
 from srl_agents.trainers.policy_gradient import reference_adapter
 
 if TYPE_CHECKING:  # the settings make this learner

@@ -20,7 +20,7 @@ import torch
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.memory.available import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.update_settings import UpdateSettings

@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import pad
 
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.memory.available import memory_limit
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner, Batch
 from srl_agents.trainers.policy_gradient import RowTrainer, TokenSums, micro_batches

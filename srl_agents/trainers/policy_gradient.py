@@ -19,11 +19,11 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
-from srl_agents.trainers.attention_reach import AttentionReach, attention_reach
 from srl_agents.trainers.learner import global_generators_kept
-from srl_agents.trainers.packed_rows import PackedRows, pack_rows
-from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
-from srl_agents.trainers.token_head import TokenHead, wear_token_head
+from srl_agents.trainers.passes.attention_reach import AttentionReach, attention_reach
+from srl_agents.trainers.passes.packed_rows import PackedRows, pack_rows
+from srl_agents.trainers.passes.shared_prefixes import SharedPrefixes, share_prefixes
+from srl_agents.trainers.passes.token_head import TokenHead, wear_token_head
 from srl_envs.errors import ConfigError, ShapeError
 
 LARGEST_KL = "kl/max"

@@ -16,7 +16,7 @@ from srl_agents.trainers.update_settings import (
     check_positive,
 )
 from srl_envs.errors import ConfigError
-from srl_envs.settings import refuse_unread
+from srl_envs.reading.settings import refuse_unread
 
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.settings import refuse_unread
+from srl_envs.reading.settings import refuse_unread
 
 ROUTER_LOSS = {"router_aux_loss_coef": 0.0}
 """TRL's argument for mixtures of experts, whose routers are frozen: nothing is to be balanced."""

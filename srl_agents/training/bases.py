@@ -10,7 +10,7 @@ import torch
 
 from srl_agents.engines.protocol import Engine
 from srl_agents.models.base_model import BaseModel
-from srl_agents.recipes.base_settings import Base
+from srl_agents.recipes.sections.base_models import Base
 from srl_agents.transports.protocol import Transport
 
 

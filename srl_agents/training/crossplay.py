@@ -20,20 +20,20 @@ import numpy as np
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.prompt_file import PROMPT
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, find, seat
-from srl_agents.league.arenas import Arenas
-from srl_agents.league.evaluation_schedule import EvaluationSchedule
-from srl_agents.league.focal_returns import SeatedResult
-from srl_agents.league.intervals import Interval, paired_interval
-from srl_agents.league.transfer import MeasuredGame, transfer_table
-from srl_agents.recipes.base_settings import Base
-from srl_agents.recipes.game_settings import arenas_of
+from srl_agents.league.matchmaking.arenas import Arenas
+from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
+from srl_agents.league.ratings.focal_returns import SeatedResult
+from srl_agents.league.ratings.intervals import Interval, paired_interval
+from srl_agents.league.ratings.transfer import MeasuredGame, transfer_table
 from srl_agents.recipes.recipe_kinds import read_recipe
+from srl_agents.recipes.sections.base_models import Base
+from srl_agents.recipes.sections.games import arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
-from srl_agents.training.adapter_export import FOLDERS
-from srl_agents.training.run_folder import RECIPE
-from srl_agents.training.single_parts import sampling_of
+from srl_agents.training.folder.adapter_export import FOLDERS
+from srl_agents.training.folder.layout import RECIPE
+from srl_agents.training.parts.single import sampling_of
 from srl_envs.errors import ConfigError
 
 CROSSPLAY_SEEDS = 4_000_000

@@ -22,24 +22,24 @@ from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import BaseType
 from srl_agents.memory.devices import available_bytes
 from srl_agents.metrics import ConsoleView
-from srl_agents.models import catalog
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.models.sources import catalog
 from srl_agents.own_folders import scratch
-from srl_agents.recipes.base_settings import ModelSettings
-from srl_agents.recipes.game_settings import Game
 from srl_agents.recipes.plan_description import architecture_of, base_type_of
+from srl_agents.recipes.sections.base_models import ModelSettings
+from srl_agents.recipes.sections.games import Game
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.settings import RewardSettings
 from srl_agents.rewards.terms import Judge, Played, RewardTerm
-from srl_agents.trainers.token_head import LARGE_VOCABULARY
-from srl_agents.training.init_adapters import check_init_adapters
-from srl_agents.training.run import LeagueTraining
+from srl_agents.trainers.passes.token_head import LARGE_VOCABULARY
+from srl_agents.training.loop.run import LeagueTraining
+from srl_agents.training.start.adapters import check_init_adapters
 from srl_envs.errors import ConfigError
 
 LAYERS = 2
 VOCABULARY = LARGE_VOCABULARY
 """Most rows of a vocabulary under a tokenizer that stands in: from so many on tokens are scored as in the
-whole one (`srl_agents.trainers.token_head`)."""
+whole one (`srl_agents.trainers.passes.token_head`)."""
 _REPLY_TOKENS = 8
 _COPIES = 3.0
 """Copies of the weights that exist at a time, at most: made, written to a file and read from it."""

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents import checkpoints
-from srl_agents.league import schema
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.salvage import salvage
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store import schema
+from srl_agents.league.store.history import LeagueStore
+from srl_agents.league.store.salvage import salvage
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, read_results
-from srl_agents.training.run_folder import CHECKPOINTS, STORE
-from srl_agents.training.state import AGENTS
+from srl_agents.training.folder.layout import CHECKPOINTS, STORE
+from srl_agents.training.loop.state import AGENTS
 from srl_envs.errors import CheckpointError, StoreError
 
 _PARTS = ("", "-wal", "-shm")

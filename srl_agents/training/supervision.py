@@ -18,12 +18,12 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.standard_streams import OUTPUT
 from srl_agents.training.callbacks import Listeners
+from srl_agents.training.faults.survival import RolledBack, in_words, write_event
+from srl_agents.training.faults.vital_signs import Finding
+from srl_agents.training.faults.watchdog import end_process, limit
+from srl_agents.training.folder.layout import CHECKPOINTS
+from srl_agents.training.loop.run import LeagueTraining
 from srl_agents.training.outcome import Outcome
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.run_folder import CHECKPOINTS
-from srl_agents.training.survival import RolledBack, in_words, write_event
-from srl_agents.training.vital_signs import Finding
-from srl_agents.training.watchdog import end_process, limit
 from srl_envs.errors import (
     CallbackError,
     DeadlineError,

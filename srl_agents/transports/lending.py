@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.memory.available import memory_limit
 from srl_agents.own_folders import owner
 from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
 from srl_agents.transports.answering import (

@@ -41,13 +41,13 @@ from typing import Any, Literal
 
 from srl_envs.adapters.asked_episode import AskedEpisode
 from srl_envs.adapters.deal_seeds import deal_seeds
+from srl_envs.api.making import make
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, NeighbourError
-from srl_envs.making import make
 from srl_envs.parallel import GameEnv
 from srl_envs.redaction import Redactor
 from srl_envs.registry import Policy
-from srl_envs.seating import require_opponents
+from srl_envs.turns.seating import require_opponents
 
 
 class SRLAgent:

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from srl_envs.core import Split, seat_name
-from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy
-from srl_envs.seating import require_opponents, seat_policies
+from srl_envs.turns.grammar import action
+from srl_envs.turns.seating import require_opponents, seat_policies
 
 
 class AskedEpisode:

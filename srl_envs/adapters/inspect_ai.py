@@ -6,7 +6,7 @@ How the concepts map:
 Inspect                    here
 =========================  =======================================================================
 task ``game``              one environment; a sample is one seed and the seat that is evaluated
-task ``collection``        a collection of `srl_envs.questions`; a sample is one row
+task ``collection``        a collection of `srl_envs.api.questions`; a sample is one row
 solver of a game           one episode: every turn is one call of the model with what its seat sees
 score                      the outcome of the seat, in [-1, 1]; of a row, what its rule pays, in [0, 1]
 model ``srl_agent/NAME``   an agent that ``srl eval`` serves to this process
@@ -30,10 +30,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from srl_envs import questions
+from srl_envs.api import questions
+from srl_envs.api.making import count_seats, make_single
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
-from srl_envs.making import count_seats, make_single
 from srl_envs.registry import spec
 from srl_envs.rewards import Rubric
 
@@ -69,7 +69,7 @@ def collection(name: str, data: str, limit: int = 0, held_out: bool = False) -> 
     """The rows of a collection, each asked once and judged by its rule.
 
     Args:
-        name: of `srl_envs.questions.COLLECTIONS`.
+        name: of `srl_envs.api.questions.COLLECTIONS`.
         data: its JSONL file.
         limit: most rows, from the first; 0 takes all.
         held_out: only rows that no game trains on.

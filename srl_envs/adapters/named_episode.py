@@ -8,11 +8,11 @@ from typing import Any
 
 from srl_envs.adapters.asked_episode import AskedEpisode
 from srl_envs.adapters.deal_seeds import deal_seeds
+from srl_envs.api.making import make
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
-from srl_envs.making import make
 from srl_envs.parallel import GameEnv
-from srl_envs.seating import require_seat
+from srl_envs.turns.seating import require_seat
 
 POLICY = "policy"
 """The opponent that is the policy in training itself; only the agent loop can ask it."""

@@ -41,8 +41,8 @@ from srl_envs import registry
 from srl_envs.core import Game, Mode, Streams, require_action
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.grammar import action
 from srl_envs.registry import Policy
+from srl_envs.turns.grammar import action
 
 try:
     import pyspiel

@@ -32,11 +32,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from srl_envs import making, registry
+from srl_envs import registry
+from srl_envs.api import making
 from srl_envs.core import Split
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, EpisodeOverError
-from srl_envs.single import GameSingle
+from srl_envs.views.single import GameSingle
 
 try:
     from openenv.core.client_types import StepResult

@@ -35,12 +35,12 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.adapters.deal_seeds import deal_seeds
+from srl_envs.api.making import make
 from srl_envs.core import Split
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError
-from srl_envs.making import make
 from srl_envs.registry import Policy
-from srl_envs.single import GameSingle
+from srl_envs.views.single import GameSingle
 
 try:
     import skyrl_gym
@@ -57,7 +57,7 @@ class SkyRLGame(BaseTextEnv):
     Args:
         env_id: a registered id.
         seat: whose replies SkyRL generates.
-        opponents: of the other seats, as in `srl_envs.single.GameSingle`.
+        opponents: of the other seats, as in `srl_envs.views.single.GameSingle`.
         options: as in `srl_envs.make`.
         env_config: SkyRL's own settings of the environment; there are none.
         extras: columns of the row, and ``max_turns`` of the generator.

@@ -51,13 +51,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from srl_envs import making, registry
-from srl_envs.aec import GameAEC
+from srl_envs import registry
+from srl_envs.api import making
 from srl_envs.core import Game, Mode, Streams, require_action
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, EpisodeOverError, NeighbourError, nearest
-from srl_envs.grammar import action
 from srl_envs.registry import Policy
+from srl_envs.turns.grammar import action
+from srl_envs.views.aec import GameAEC
 
 try:
     import textarena as ta

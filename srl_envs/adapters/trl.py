@@ -38,12 +38,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from srl_envs.api.making import make
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, SandboxError
-from srl_envs.grammar import OPEN, action
-from srl_envs.making import make
 from srl_envs.registry import Policy
-from srl_envs.single import GameSingle
+from srl_envs.turns.grammar import OPEN, action
+from srl_envs.views.single import GameSingle
 
 _HOW_TO_REPLY = (
     "Make each of your moves by calling the tool `act`. Its argument is what would stand between "

@@ -45,7 +45,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from srl_envs import making
+from srl_envs.api import making
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, NeighbourError, nearest
 from srl_envs.registry import Policy

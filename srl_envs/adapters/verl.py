@@ -34,11 +34,11 @@ import numpy as np
 
 from srl_envs.adapters.deal_seeds import deal_seeds
 from srl_envs.adapters.named_episode import POLICY, NamedEpisode
+from srl_envs.api.making import make
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
-from srl_envs.grammar import action
-from srl_envs.making import make
 from srl_envs.parallel import GameEnv
+from srl_envs.turns.grammar import action
 
 SOURCE = "srl_envs/"
 """Begins ``data_source``; the environment's id follows."""

@@ -8,7 +8,10 @@ from importlib import metadata
 import srl_envs
 from srl_envs.errors import ConfigError
 from srl_envs.foreign_code import left_out, may_import
-from srl_envs.redteam import (
+from srl_envs.redteam import search
+from srl_envs.redteam.budget import Allowance, Budget
+from srl_envs.redteam.findings import Case, Finding, Report
+from srl_envs.redteam.probes import (
     answers,
     claims,
     codebook,
@@ -19,12 +22,9 @@ from srl_envs.redteam import (
     overlap,
     payoffs,
     program_games,
-    programs,
-    search,
     speech,
 )
-from srl_envs.redteam.budget import Allowance, Budget
-from srl_envs.redteam.findings import Case, Finding, Report
+from srl_envs.redteam.probes import verdicts as programs
 
 CHECKS: dict[str, Callable[[Case], Finding | None]] = {
     "earnings": search.check,

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from srl_envs.grammar import action
 from srl_envs.redteam.reading import examples, message_form, size_of
+from srl_envs.turns.grammar import action
 
 Kind = Literal[
     "silence", "babble", "stall", "constant", "cycle", "example", "rank", "random", "echo", "legal"

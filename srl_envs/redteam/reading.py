@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from srl_envs.grammar import CLOSE, OPEN
+from srl_envs.turns.grammar import CLOSE, OPEN
 
 _BLOCK = re.compile(f"{OPEN}(.*?){CLOSE}", re.DOTALL)
 _LIST = re.compile(r"^([^:\n]{1,60}): *([^:\n]+(?:, [^:,\n]+)*)\.?$", re.MULTILINE)

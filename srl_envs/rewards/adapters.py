@@ -8,7 +8,7 @@ from typing import Any
 
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
-from srl_envs.rewards.rubric import Rubric, RubricScore, summary
+from srl_envs.rewards.rubric.weighing import Rubric, RubricScore, summary
 
 
 def trl_reward(rubric: Rubric, *, name: str = "rubric") -> Callable[..., list[float]]:

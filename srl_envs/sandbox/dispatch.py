@@ -19,7 +19,9 @@ from typing import Any
 
 from srl_envs.errors import SandboxError
 from srl_envs.sandbox import capacity
-from srl_envs.sandbox.inside import codec, identities, wire
+from srl_envs.sandbox.inside import wire
+from srl_envs.sandbox.inside.confinement import identities
+from srl_envs.sandbox.inside.exchange import codec
 from srl_envs.sandbox.inside.languages import LANGUAGES
 from srl_envs.sandbox.jobs import Batch, Job, Run
 from srl_envs.sandbox.limits import Limits

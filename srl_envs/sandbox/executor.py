@@ -16,7 +16,8 @@ from srl_envs.errors import ConfigError, SandboxError, nearest
 from srl_envs.sandbox.compare import same_text, same_value
 from srl_envs.sandbox.dispatch import Dispatcher
 from srl_envs.sandbox.explain import named_limit
-from srl_envs.sandbox.inside import codec, wire
+from srl_envs.sandbox.inside import wire
+from srl_envs.sandbox.inside.exchange import codec
 from srl_envs.sandbox.inside.languages import LANGUAGES
 from srl_envs.sandbox.jobs import Budget, Run
 from srl_envs.sandbox.limits import Limits

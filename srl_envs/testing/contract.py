@@ -6,13 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from srl_envs.aec import GameAEC
-from srl_envs.episode import Transcript, play
-from srl_envs.grammar import parse_reply
-from srl_envs.making import make_bot
+from srl_envs.api.episode import Transcript, play
+from srl_envs.api.making import make_bot
 from srl_envs.parallel import INVALID_MODES, GameEnv
 from srl_envs.registry import spec
-from srl_envs.single import GameSingle
 from srl_envs.testing.episodes import (
     ConformanceError,
     Recording,
@@ -21,6 +18,9 @@ from srl_envs.testing.episodes import (
     require,
     require_same,
 )
+from srl_envs.turns.grammar import parse_reply
+from srl_envs.views.aec import GameAEC
+from srl_envs.views.single import GameSingle
 
 
 def check_contract(env_id: str, *, episodes: int = 4) -> None:

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from srl_envs.aec import GameAEC
 from srl_envs.parallel import GameEnv
 from srl_envs.testing.episodes import Recording, game_env, live_state, record, require
+from srl_envs.views.aec import GameAEC
 
 
 def check_conversions(env_id: str, *, episodes: int = 3) -> None:

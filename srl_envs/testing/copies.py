@@ -7,10 +7,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from srl_envs.aec import GameAEC
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import spec
-from srl_envs.single import GameSingle
 from srl_envs.testing.episodes import (
     ConformanceError,
     draw_actions,
@@ -18,6 +16,8 @@ from srl_envs.testing.episodes import (
     require,
     seed_spaces,
 )
+from srl_envs.views.aec import GameAEC
+from srl_envs.views.single import GameSingle
 
 _PICKLE_BYTES = 200_000
 """A larger pickle carries data that belongs to the module, such as a word list."""

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from srl_envs.api.making import make
 from srl_envs.core import Game, Streams, episode_entropy
 from srl_envs.errors import SRLError
 from srl_envs.foreign_code import load_entry_point
-from srl_envs.making import make
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import spec
 

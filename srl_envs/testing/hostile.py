@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.episode import play
-from srl_envs.grammar import action
-from srl_envs.making import make_bot
+from srl_envs.api.episode import play
+from srl_envs.api.making import make_bot
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy, spec
 from srl_envs.testing.episodes import ConformanceError, game_env, live_state, require
+from srl_envs.turns.grammar import action
 
 _HUGE = 1_000_000
 """Characters of a reply that is far too long."""

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.conduct import FORMAT_FLOOR
-from srl_envs.episode import Transcript, play
-from srl_envs.making import make_bot
+from srl_envs.api.episode import Transcript, play
+from srl_envs.api.making import make_bot
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import spec
 from srl_envs.testing.episodes import ConformanceError, game_env, require
+from srl_envs.turns.conduct import FORMAT_FLOOR
 
 _GARBAGE = "I would rather not."
 

@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from srl_envs.aec import GameAEC
+from srl_envs.api.making import make
 from srl_envs.gymnasium_ids import gymnasium_id
-from srl_envs.making import make
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import spec
 from srl_envs.testing.episodes import ConformanceError, require, seed_spaces
+from srl_envs.views.aec import GameAEC
 
 LEGAL_SHARE = 0.6
 """Least share of the suites' replies that must be accepted; below it they tested only the error path."""

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from srl_envs.episode import Recorder, Transcript, load_transcript, replay
+from srl_envs.api.episode import Recorder, Transcript, load_transcript, replay
 from srl_envs.errors import TranscriptError
 from srl_envs.parallel import INVALID_MODES, GameEnv, Observation
 from srl_envs.testing.episodes import (

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from srl_envs.api.making import make
 from srl_envs.errors import SRLError
-from srl_envs.making import make
 from srl_envs.registry import EnvSpec, register
 from srl_envs.vector.batch import EnvBatch, Report
 from srl_envs.vector.channel import Channel, ChannelClosedError

@@ -9,8 +9,8 @@ from typing import Any
 from srl_envs.errors import ConfigError, nearest, within
 from srl_envs.foreign_code import load_entry_point, require_known
 from srl_envs.parallel import GameEnv
-from srl_envs.settings import describe
-from srl_envs.wrapper_kinds import WRAPPERS
+from srl_envs.reading.settings import describe
+from srl_envs.reading.wrapper_kinds import WRAPPERS
 from srl_envs.wrappers.base import Wrapper
 
 

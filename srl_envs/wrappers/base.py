@@ -10,8 +10,8 @@ from gymnasium.spaces import Dict
 
 from srl_envs.errors import ConfigError
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.spaces import LegalText
-from srl_envs.wrapper_kinds import kind_of
+from srl_envs.reading.wrapper_kinds import kind_of
+from srl_envs.turns.spaces import LegalText
 
 Infos = dict[str, dict[str, Any]]
 Result = tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], Infos]

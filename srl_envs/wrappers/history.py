@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium.spaces import Dict
 
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.spaces import AnyText
+from srl_envs.turns.spaces import AnyText
 from srl_envs.wrappers.base import Infos, Result, Wrapper, require_whole
 from srl_envs.wrappers.observed_text import split_text
 

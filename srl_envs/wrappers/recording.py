@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn
 
-from srl_envs.episode import FORMAT_VERSION, Recorder, Transcript
+from srl_envs.api.episode import FORMAT_VERSION, Recorder, Transcript
 from srl_envs.errors import ConfigError, TranscriptError
 from srl_envs.parallel import GameEnv, Observation
 from srl_envs.wrappers.base import Infos, Result, Wrapper

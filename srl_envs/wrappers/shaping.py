@@ -11,7 +11,7 @@ from typing import Any
 
 from srl_envs.errors import ConfigError
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.potentials import Potential, find_potential
+from srl_envs.reading.potentials import Potential, find_potential
 from srl_envs.wrappers.base import Infos, Result, Wrapper
 
 COMPONENT = "shaping"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from srl_envs.aec import GameAEC
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy
-from srl_envs.single import GameSingle
+from srl_envs.views.aec import GameAEC
+from srl_envs.views.single import GameSingle
 
 
 def as_aec(env: GameEnv) -> GameAEC:

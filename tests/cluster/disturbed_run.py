@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from tests.cluster.held_engine import ALL, HeldSettings, allow
 from tests.training_runs import metrics_of
 

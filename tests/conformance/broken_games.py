@@ -16,7 +16,7 @@ import numpy as np
 
 from srl_envs.core import Game, Streams
 from srl_envs.errors import IllegalMoveError
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 from srl_envs.wrappers.numeric import Features, Reading
 from srl_envs.wrappers.numeric.features import floats
 

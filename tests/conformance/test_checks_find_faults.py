@@ -12,9 +12,8 @@ from broken_games import Coins, Pennies, Recall, RecallOfFive, RecallOfTwo
 
 import srl_envs
 from srl_envs import registry
-from srl_envs.aec import GameAEC
+from srl_envs.api.making import make
 from srl_envs.core import Game, Streams
-from srl_envs.making import make
 from srl_envs.testing import (
     CHECKS,
     ConformanceError,
@@ -23,6 +22,7 @@ from srl_envs.testing import (
     check_exploits,
     check_golden,
 )
+from srl_envs.views.aec import GameAEC
 
 SOUND = (Pennies, Recall, RecallOfTwo, RecallOfFive)
 FAULTS = [

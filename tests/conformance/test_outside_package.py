@@ -23,9 +23,9 @@ from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.settings import ENGINE, ENGINES, EngineSite
 from srl_agents.kinds import Kinds
 from srl_agents.league.sampling import SAMPLERS
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
+from srl_agents.models.sources import random_model
 from srl_agents.rewards.terms import REWARD_SECTION, REWARDS
 from srl_agents.testing import (
     check_algorithm,

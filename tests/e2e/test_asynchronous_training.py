@@ -13,13 +13,13 @@ import torch
 from rich.console import Console
 
 from srl_agents.checkpoints import load as load_checkpoint
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rollouts.buffer import MatchBuffer, left
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.state import FILES
+from srl_agents.training.loop.run import LeagueTraining
+from srl_agents.training.loop.state import FILES
 from tests.chat_server import MODEL, chat_server
 from tests.forked_commands import start_function
 from tests.training_runs import metrics_of

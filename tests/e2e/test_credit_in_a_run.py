@@ -14,7 +14,7 @@ from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.run import LeagueTraining
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.cli.league_crossplay import crossplay
+from srl_agents.cli.league.crossplay import crossplay
 from srl_agents.cli.main import main
 from srl_agents.league.agent_names import lineage
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.crossplay import cross_play, players_of

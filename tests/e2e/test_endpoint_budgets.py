@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.league.store import LeagueStore
-from srl_agents.recipes.environment import surroundings
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
+from srl_agents.recipes.sections.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 from tests.chat_server import MODEL, chat_server

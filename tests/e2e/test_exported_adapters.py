@@ -15,12 +15,12 @@ from transformers import AutoModelForCausalLM
 from srl_agents import checkpoints
 from srl_agents.agents.prompt_file import PROMPT, read_prompt
 from srl_agents.metrics import ConsoleView
-from srl_agents.models.catalog import resolve
+from srl_agents.models.sources.catalog import resolve
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.adapter_export import AdapterExport
-from srl_agents.training.model_cards import base_of
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.folder.adapter_export import AdapterExport
+from srl_agents.training.folder.model_cards import base_of
+from srl_agents.training.loop.run import LeagueTraining
 from tests.training_runs import snapshot, train_run
 
 RECIPE = """

@@ -15,11 +15,11 @@ from transformers import AutoModelForCausalLM
 from srl_agents import checkpoints
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import CheckpointError, ModelError
 
 pytestmark = pytest.mark.slow

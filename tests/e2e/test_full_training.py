@@ -15,15 +15,15 @@ from transformers import AutoModelForCausalLM
 from srl_agents.agents.resolver import Playing, find
 from srl_agents.agents.text_players import TextPlayers
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.catalog import resolve
+from srl_agents.models.sources.catalog import resolve
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.run_folder import snapshots_in
+from srl_agents.training.folder.layout import snapshots_in
+from srl_agents.training.loop.run import LeagueTraining
 from tests.training_runs import metrics_of, state_of, train_run
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.engines.endpoint import EndpointEngine
-from srl_agents.engines.endpoint_settings import API_KEY, Account, EndpointSettings
-from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
-from srl_agents.league.store import LeagueStore
+from srl_agents.engines.endpoint.client import EndpointEngine
+from srl_agents.engines.endpoint.settings import API_KEY, Account, EndpointSettings
+from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.league.store.history import LeagueStore
 from srl_envs.errors import ModelError
 from srl_envs.redaction import HIDDEN
 from tests.chat_server import MODEL, ChatServer, chat_server

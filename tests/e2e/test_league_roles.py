@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import label_of
-from srl_agents.training.run_folder import snapshots_in
+from srl_agents.training.folder.layout import snapshots_in
 from tests.training_runs import train_run
 
 # checkpoints are rarer than snapshots, gates and resets, so a resumed run repeats some of them

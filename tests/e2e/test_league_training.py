@@ -18,14 +18,14 @@ from safetensors.torch import load_file
 from srl_agents.agents import ModelPolicy
 from srl_agents.cli.main import main
 from srl_agents.league.agent_names import find_agent
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import label_of
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import SandboxError
 from srl_envs.families.board.connect_four import ConnectFour
 from tests.forked_commands import finish_command, start_command

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from srl_agents.memory.phase_manager import TRACE
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from tests.training_runs import metrics_of, train_run

@@ -8,7 +8,7 @@ import pytest
 
 from srl_agents.cli.main import main
 from srl_agents.league.standings import read_status
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 
 
 @pytest.mark.nightly

@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 
 from srl_agents.agents import ModelPolicy
 from srl_agents.agents.prompt_file import read_prompt
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics.names import MEANINGS
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import ConfigError
 from tests.commit_cases import nightly_but
 from tests.training_runs import metrics_of, state_of, train_run

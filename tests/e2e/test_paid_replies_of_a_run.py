@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from srl_agents.cli.human_desk.desk import Desk
-from srl_agents.cli.human_desk.desk_server import desk_server
-from srl_agents.engines.reply_journal import REPLIES
+from srl_agents.cli.pages.desk.handler import desk_server
+from srl_agents.cli.pages.desk.questions import Desk
+from srl_agents.engines.endpoint.reply_journal import REPLIES
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.run_watch import RunWatch
+from srl_agents.training.gauges.live_run import RunWatch
+from srl_agents.training.loop.run import LeagueTraining
 from tests.chat_server import MODEL, chat_server
 from tests.forked_commands import start_function
 from tests.srl_agents.cli.test_serve_human import a_person

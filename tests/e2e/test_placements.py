@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.generation_start import GENERATION_LOG
-from srl_agents.training.run_folder import SHARED_BASE
+from srl_agents.training.ahead.launch import GENERATION_LOG
+from srl_agents.training.folder.layout import SHARED_BASE
 from tests.training_runs import train_run
 
 pytestmark = pytest.mark.slow

@@ -16,11 +16,11 @@ import pytest
 
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
 from srl_agents.agents.resolver import Asking, Playing, close_engines, find, seat
+from srl_agents.engines.endpoint.reply_journal import ReplyJournal
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.reply_journal import ReplyJournal
-from srl_agents.engines.vllm_answers import BASE
-from srl_agents.engines.vllm_server import PYTHON, VLLMServer, VLLMServerSettings
-from srl_agents.models import catalog
+from srl_agents.engines.vllm.answers import BASE
+from srl_agents.engines.vllm.server import PYTHON, VLLMServer, VLLMServerSettings
+from srl_agents.models.sources import catalog
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Rollouts
 

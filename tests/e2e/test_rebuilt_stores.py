@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.league.evaluation_schedule import FINAL
-from srl_agents.league.ratings import rate
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.ratings.tables import rate
+from srl_agents.league.store.history import LeagueStore
 
 RECIPE = """
 name: rebuilt

@@ -19,7 +19,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchResult, MatchSpec
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, read_transcripts
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.run import LeagueTraining
 from tests.training_runs import metrics_of
 
 RECIPE = """

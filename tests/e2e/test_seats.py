@@ -11,9 +11,9 @@ import torch
 
 from srl_agents.agents.prompt_file import PromptSettings, write_prompt
 from srl_agents.cli.main import main
-from srl_agents.league.store import LeagueStore
-from srl_agents.models import random_model
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server
 from tests.commit_cases import nightly_but
 

@@ -12,19 +12,19 @@ import torch
 from safetensors.torch import load_file
 
 from srl_agents.checkpoints import load as load_checkpoint
-from srl_agents.league.evaluation_schedule import FINAL
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.memory.devices import target_of
 from srl_agents.memory.planner import plan
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.sections.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.state import FILES
+from srl_agents.training.loop.state import FILES
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 from tests.training_runs import metrics_of, train_run
 
 RECIPE = """

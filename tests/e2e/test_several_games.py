@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from srl_agents.checkpoints import load as load_checkpoint
-from srl_agents.cli.report_page.render import report_data
-from srl_agents.cli.report_page.runs import read_run
-from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.cli.pages.report.render import report_data
+from srl_agents.cli.pages.report.runs import read_run
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.standings import ALL_GAMES, read_status
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.state import FILES
+from srl_agents.training.loop.state import FILES
 from tests.chat_server import MODEL, chat_server
 from tests.training_runs import metrics_of, train_run
 

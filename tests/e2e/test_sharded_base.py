@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
-from srl_agents.cli.plan_run import plan_of
+from srl_agents.cli.plan.run import plan_of
 from srl_agents.coordination.processes import Processes
 from srl_agents.memory.devices import target_of
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.catalog import TINY
+from srl_agents.models.sources.catalog import TINY
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from tests.forked_commands import (

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.cli.league_status import status as league_status
-from srl_agents.cli.report_page.render import report_data
-from srl_agents.cli.report_page.runs import read_run
-from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.cli.league.status import status as league_status
+from srl_agents.cli.pages.report.render import report_data
+from srl_agents.cli.pages.report.runs import read_run
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.standings import read_status
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.task_files import TASK_FILES
+from srl_agents.training.start.task_files import TASK_FILES
 from srl_envs import make
+from srl_envs.api.questions import find_file
 from srl_envs.check_tasks import check_tasks
 from srl_envs.core import SPLITS
 from srl_envs.errors import ConfigError
 from srl_envs.families.reasoning.math_duel import check_source
-from srl_envs.questions import find_file
 from tests.training_runs import metrics_of, train_run
 
 ROWS = 40

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.standings import read_status
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
 from tests.training_runs import train_run

@@ -19,8 +19,8 @@ from srl_agents.models.prompt import EarlierTurn
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.run_folder import SNAPSHOTS
+from srl_agents.training.folder.layout import SNAPSHOTS
+from srl_agents.training.loop.run import LeagueTraining
 from tests import thinking_model
 from tests.training_runs import metrics_of
 

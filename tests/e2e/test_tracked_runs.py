@@ -11,8 +11,8 @@ import pytest
 
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training import parts
-from srl_agents.training.tracking import RUN_ID
+from srl_agents.training.folder.tracking import RUN_ID
+from srl_agents.training.loop import stages as parts
 from srl_envs.errors import ConfigError
 from tests.training_runs import train_run
 

@@ -13,8 +13,8 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightVersion
-from srl_agents.training.phases import PHASES, Update
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.phases import PHASES, Update
+from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import ConfigError, StoreError
 from tests.training_runs import metrics_of, train_run
 

@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from tests.training_runs import train_run

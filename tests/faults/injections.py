@@ -17,17 +17,18 @@ from typing import Any
 import torch
 
 from srl_agents import checkpoints
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.league.store import LeagueStore
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import JSONLines
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.ppo import PPOLearner
-from srl_agents.training import collapse, machine_watch, phases, state
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.survival import Survival
-from srl_agents.training.vital_signs import Finding
+from srl_agents.training.faults import collapse, machine_watch
+from srl_agents.training.faults.survival import Survival
+from srl_agents.training.faults.vital_signs import Finding
+from srl_agents.training.loop import phases, state
+from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import PolicyError
 from tests.faults.stage import Stage, in_child
 

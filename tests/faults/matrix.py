@@ -25,8 +25,8 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main as command
-from srl_agents.engines.providers import PROVIDERS
-from srl_agents.league.store import LeagueStore
+from srl_agents.engines.endpoint.providers import PROVIDERS
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import plain_json
 from tests.faults.matrix_cells import (
     CELLS,

@@ -20,20 +20,20 @@ import pytest
 
 from srl_agents import checkpoints
 from srl_agents.checkpoints import folder as checkpoint_folder
-from srl_agents.engines.endpoint import EndpointEngine
-from srl_agents.engines.endpoint_tries import Tries
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.league.manager import League
-from srl_agents.league.store import LeagueStore
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.endpoint.client import EndpointEngine
+from srl_agents.engines.endpoint.tries import Tries
+from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import JSONLines
 from srl_agents.rollouts.match_queue import MatchQueue
 from srl_agents.trainers.learner import AdapterLearner
-from srl_agents.training import phases
-from srl_agents.training.budgets import Budgets
-from srl_agents.training.matches_ahead import MatchesAhead
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.supervised import Supervised
-from srl_agents.training.versions import LeagueVersions
+from srl_agents.training.ahead.orders import MatchesAhead
+from srl_agents.training.faults.supervised import Supervised
+from srl_agents.training.loop import phases
+from srl_agents.training.loop.run import LeagueTraining
+from srl_agents.training.loop.versions import LeagueVersions
+from srl_agents.training.parts.budgets import Budgets
 from srl_agents.transports import files
 from srl_agents.transports.files import FilesTransport
 from srl_envs.errors import ModelError
@@ -354,7 +354,7 @@ def _reading(fault: str) -> Callable[[Patch], None]:
         whole = Supervised.start
 
         def other(process: Supervised) -> None:
-            real = "srl_agents.training.generation_process"
+            real = "srl_agents.training.ahead.player"
             ours = "tests.faults.struck_generation"
             process._command = [ours if part == real else part for part in process._command]
             whole(process)

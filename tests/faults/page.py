@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from srl_agents.recipes.fault_kinds import FAULTS
+from srl_agents.recipes.sections.fault_kinds import FAULTS
 from tests.faults.injections import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs/reference/faults.md"

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from srl_agents.cli.main import main
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.ppo import PPOLearner
 

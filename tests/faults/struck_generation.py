@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from srl_agents.training import generation_process
+from srl_agents.training.ahead import player as generation_process
 from srl_agents.transports import files
 from tests.faults.matrix_cells import STRUCK, STRUCK_FAULT, STRUCK_LOG, strike
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from tests.faults.test_interrupted_runs import recipe_of
 from tests.forked_commands import finish_command, start_command, start_function
 

@@ -16,7 +16,7 @@ from srl_agents.metrics import JSONLines
 from srl_agents.metrics.sinks import METRICS
 from srl_agents.rollouts.request_trace import REQUESTS, RequestTrace
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
-from srl_agents.training.run_folder import RECIPE
+from srl_agents.training.folder.layout import RECIPE
 from tests.faults.test_interrupted_runs import contents, finish, recipe_of
 from tests.forked_commands import start_function
 

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.memory.phase_manager import TRACE
 from srl_agents.rollouts.request_trace import REQUESTS
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
-from srl_agents.training import phases, warm_start
-from srl_agents.training.matches import Matches
+from srl_agents.training.loop import phases
+from srl_agents.training.loop.matches import Matches
+from srl_agents.training.start import imitation as warm_start
 from srl_envs.errors import StoreError
 from tests.forked_commands import (
     finish_command,

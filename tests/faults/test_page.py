@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srl_agents.recipes.fault_kinds import FAULTS
+from srl_agents.recipes.sections.fault_kinds import FAULTS
 from tests.faults.injections import TABLE
 from tests.faults.page import COMMAND, PAGE, page
 

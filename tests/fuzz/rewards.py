@@ -16,14 +16,15 @@ import atheris
 
 with atheris.instrument_imports(include=["srl_envs"]):
     from srl_envs.errors import IllegalMoveError
-    from srl_envs.grammar import parse_reply
     from srl_envs.messages import clean_message, quoted, split_body
     from srl_envs.rewards import AnswerMatcher, AnswerPolicy, FormatChecker, FormatSpec
-    from srl_envs.rewards.extraction import EXTRACTORS
+    from srl_envs.rewards.matcher.extraction import EXTRACTORS
     from srl_envs.rewards.strict_json import JsonFaultError, parse_json
     from srl_envs.sandbox import same_items, same_value
     from srl_envs.sandbox.executor import _frames
-    from srl_envs.sandbox.inside import codec, wire
+    from srl_envs.sandbox.inside import wire
+    from srl_envs.sandbox.inside.exchange import codec
+    from srl_envs.turns.grammar import parse_reply
 
 MATCHERS = (
     AnswerMatcher(),

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.tensor_roles import DeviceGauge, DeviceRole
+from srl_agents.models.memory.tensor_roles import DeviceGauge, DeviceRole
+from srl_agents.models.sources import random_model
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.log_probabilities import LogitForm, token_log_probabilities
+from srl_agents.trainers.passes.log_probabilities import LogitForm, token_log_probabilities
 
 pytestmark = pytest.mark.gpu
 CUDA = torch.device("cuda")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.vllm_cache import HostEviction, VLLMCache
-from srl_agents.engines.vllm_engine import VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
-from srl_agents.engines.vllm_server import PYTHON, VLLMServer, VLLMServerSettings
-from srl_agents.models import catalog
+from srl_agents.engines.vllm.cache import HostEviction, VLLMCache
+from srl_agents.engines.vllm.engine import VLLMEngine
+from srl_agents.engines.vllm.http import HTTPLink
+from srl_agents.engines.vllm.server import PYTHON, VLLMServer, VLLMServerSettings
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.sources import catalog
 
 pytestmark = [
     pytest.mark.gpu,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agent_specs import committed
-from leaderboards.agents import build_agents, parse_entrants
-from leaderboards.bundle import Bundle, write_bundle
+from leaderboards.bundles.agent_specs import committed
+from leaderboards.bundles.agents import build_agents, parse_entrants
+from leaderboards.bundles.run import BoardRun, opened
+from leaderboards.bundles.submission import Bundle, write_bundle
 from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol
-from leaderboards.registration import Request, Ticket
-from leaderboards.run import BoardRun, opened
-from leaderboards.ticket_log import register
+from leaderboards.registration.ticket_log import register
+from leaderboards.registration.tickets import Request, Ticket
 
 
 def make_bundle(

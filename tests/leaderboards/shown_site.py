@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from synthetic import fill_store
 
-from leaderboards.build import store_site, write_site
+from leaderboards.pages.build import store_site, write_site
 from srl_agents.agents.players import ScriptedPolicy
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec, Termination
 
 BOTS = {"bot:random": -250.0, "bot:middle": 0.0, "bot:strong": 260.0}

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from forging import registered
 
-from leaderboards.charter import CHARTER
+from leaderboards.bundles.run import HEADER
 from leaderboards.cli import admission
 from leaderboards.cli.main import main
 from leaderboards.keys import keys_folder
-from leaderboards.run import HEADER
-from leaderboards.ticket_log import registrations
-from srl_agents.models import random_model
+from leaderboards.registration.charter import CHARTER
+from leaderboards.registration.ticket_log import registrations
+from srl_agents.models.sources import random_model
 
 GAME = "kuhn_poker-v0"
 TOKENS = 3
@@ -59,7 +59,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, answer: str) -> Terminal:
 def test_a_script_that_chooses_nothing_plays_nothing_and_loads_nothing(
     tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("leaderboards.agents.seat", _never)
+    monkeypatch.setattr("leaderboards.bundles.agents.seat", _never)
     assert run(tmp_path / "out", base) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
@@ -106,7 +106,7 @@ def test_enter_stops_and_names_the_way_to_a_board_elsewhere(
     tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     err = at_a_terminal(monkeypatch, admission.STOP)
-    monkeypatch.setattr("leaderboards.agents.seat", _never)
+    monkeypatch.setattr("leaderboards.bundles.agents.seat", _never)
     assert run(tmp_path / "out", base) == 2
     assert "srl leaderboard register ENV --agent" in err.getvalue()
     assert not (tmp_path / "out").exists()

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from forging import make_bundle
 
-from leaderboards.agents import parse_entrants
-from leaderboards.board import CHANGELOG, merged_store, read_board
-from leaderboards.build import board_site
-from leaderboards.bundle import Bundle, find_bundles, open_bundle, write_bundle
-from leaderboards.intake import BundleError, private_copy
+from leaderboards.boards.archive import CHANGELOG, merged_store, read_board
+from leaderboards.boards.publishing import publish
+from leaderboards.bundles.agents import parse_entrants
+from leaderboards.bundles.run import BoardRun, opened
+from leaderboards.bundles.submission import Bundle, find_bundles, open_bundle, write_bundle
+from leaderboards.bundles.verify import Level, verify
+from leaderboards.contents.intake import BundleError, private_copy
+from leaderboards.pages.build import board_site
 from leaderboards.protocol import load_protocol
-from leaderboards.publishing import publish
 from leaderboards.redteam.forger import Forger
-from leaderboards.run import BoardRun, opened
-from leaderboards.verify import Level, verify
 from srl_envs.errors import ConfigError, StoreError
 
 

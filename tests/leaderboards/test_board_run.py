@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from leaderboards.agents import parse_entrants
-from leaderboards.bundle import write_bundle
+from leaderboards.bundles.agents import parse_entrants
+from leaderboards.bundles.run import HEADER, JOURNAL, BoardRun, Declared, opened, read_journal
+from leaderboards.bundles.submission import write_bundle
 from leaderboards.protocol import Protocol, load_protocol
-from leaderboards.run import HEADER, JOURNAL, BoardRun, Declared, opened, read_journal
 from srl_agents.agents.prompt_file import PROMPT, PromptSettings, write_prompt
 from srl_envs import registry
 from srl_envs.errors import ConfigError, SandboxError, SRLError, StoreError, UnknownPolicyError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from leaderboards.bundles.verify import Verdict
 from leaderboards.redteam import board_target
-from leaderboards.verify import Verdict
 from srl_envs.redteam.budget import Budget
 from srl_envs.redteam.findings import Report
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from synthetic import BOTS, LEARNERS, START, agents, fill_store
 
-from leaderboards.board import read_board
-from leaderboards.build import board_data, slug, write_site
+from leaderboards.boards.archive import read_board
 from leaderboards.cli import main
-from leaderboards.matrices import compared, surprises
-from leaderboards.standings import Scope, played, rank_sets
-from srl_agents.cli.web_page import embedded_json
-from srl_agents.league.pairs import WinMatrix
-from srl_agents.league.store import AgentVersion, LeagueStore
+from leaderboards.pages.build import board_data, slug, write_site
+from leaderboards.pages.matrices import compared, surprises
+from leaderboards.pages.standings import Scope, played, rank_sets
+from srl_agents.cli.pages.shared import embedded_json
+from srl_agents.league.ratings.pairs import WinMatrix
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
 from srl_envs.redteam.findings import Report
@@ -234,7 +234,7 @@ def test_a_board_shows_the_last_published_attack_of_its_environment(
 ) -> None:
     """Only of default options; empty without an attack."""
     attacked = Report("nim-v0", measures={"gain": -0.5, "half": 0.1, "thoughtless": "rank 1"})
-    monkeypatch.setattr("leaderboards.hackability.published", lambda: {"nim-v0": attacked})
+    monkeypatch.setattr("leaderboards.pages.hackability.published", lambda: {"nim-v0": attacked})
     with small_store(tmp_path / "league.db") as store:
         for n, (env_id, options) in enumerate(
             [("nim-v0", {}), ("nim-v0", {"misere": True}), ("blotto-v0", {})]
@@ -323,13 +323,13 @@ def test_a_cycle_surprises_where_no_ranking_explains_it(tmp_path: Path) -> None:
 def test_large_fields_take_the_other_way_and_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srl_agents.league.moved_games.MOST_MOVES", 0)
+    monkeypatch.setattr("srl_agents.league.ratings.moved_games.MOST_MOVES", 0)
     with small_store(tmp_path / "league.db", "a", "b", "c") as store:
         for n in range(20):
             add(store, n, seats=("a", "b"), outcomes=(1.0, -1.0) if n % 3 else (-1.0, 1.0))
             add(store, n, seats=("b", "c"), outcomes=(1.0, -1.0) if n % 4 else (-1.0, 1.0))
         dense = board_data(store)["boards"][0]
-        monkeypatch.setattr("leaderboards.standings.DENSE_AGENTS", 2)
+        monkeypatch.setattr("leaderboards.pages.standings.DENSE_AGENTS", 2)
         large = board_data(store)["boards"][0]
     for one, other in zip(dense["agents"], large["agents"], strict=True):
         assert (one["agent"], one["value"], one["half_width"]) == (
@@ -420,7 +420,7 @@ def test_every_script_parses() -> None:
     node = shutil.which("node")
     if not node:
         pytest.skip("needs node on the PATH")
-    for package in ("leaderboards.pages", "srl_agents.cli.web_page"):
+    for package in ("leaderboards.pages", "srl_agents.cli.pages.shared"):
         for script in sorted(Path(str(files(package))).rglob("*.js")):
             done = subprocess.run(
                 [node, "--check", script], check=False, capture_output=True, text=True
@@ -429,7 +429,7 @@ def test_every_script_parses() -> None:
 
 
 def test_the_plotting_library_is_the_one_that_its_version_file_names() -> None:
-    folder = Path(str(files("srl_agents.cli.web_page"))) / "uplot"
+    folder = Path(str(files("srl_agents.cli.pages.shared"))) / "uplot"
     version = (folder / "VERSION").read_text().split()[1].rstrip(",")
     assert f"(v{version})" in (folder / "uPlot.iife.min.js").read_text(encoding="utf-8")[:80]
     assert "MIT" in (folder / "uPlot.LICENSE").read_text()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.claims import disagreement, ratings, wrong_claim
+from leaderboards.contents.claims import disagreement, ratings, wrong_claim
 from leaderboards.protocol import HELD_OUT, Protocol, load_protocol, schedule
-from srl_agents.league.ratings import ELO_PER_NAT
+from srl_agents.league.ratings.tables import ELO_PER_NAT
 from srl_agents.records import MatchResult, MatchSpec
 
 R, S = "bot:random", "bot:strong"

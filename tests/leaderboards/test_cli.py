@@ -9,7 +9,7 @@ import pytest
 from synthetic import fill_store
 
 from leaderboards.cli import main
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 
 
 @pytest.fixture(scope="module")

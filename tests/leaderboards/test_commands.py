@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.bundle import open_bundle
+from leaderboards.bundles.submission import open_bundle
 from leaderboards.cli import main
 from leaderboards.redteam.forger import Forger
 

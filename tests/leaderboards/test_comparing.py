@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from forging import make_bundle
 
-from leaderboards.board import PUBLISHED
-from leaderboards.bundle import Bundle, open_bundle
+from leaderboards.boards.archive import PUBLISHED
+from leaderboards.boards.comparing import compare
+from leaderboards.boards.publishing import publish
+from leaderboards.bundles.submission import Bundle, open_bundle
+from leaderboards.bundles.verify import verify
 from leaderboards.cli.main import main
-from leaderboards.comparing import compare
-from leaderboards.publishing import publish
 from leaderboards.redteam.forger import Forger
-from leaderboards.verify import verify
 
 GAME = "kuhn_poker-v0"
 

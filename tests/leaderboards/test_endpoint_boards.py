@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.bundle import open_bundle
+from leaderboards.bundles.submission import open_bundle
+from leaderboards.bundles.verify import verify
 from leaderboards.cli.main import main
-from leaderboards.entries import usage_of
+from leaderboards.pages.entries import usage_of
 from leaderboards.redteam.forger import Forger
-from leaderboards.verify import verify
-from srl_agents.engines.providers import PROVIDERS
+from srl_agents.engines.endpoint.providers import PROVIDERS
 from tests.chat_server import MODEL, ChatServer, chat_server
 
 KEY = "sk-never-written"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leaderboards.entries import described_entries
+from leaderboards.boards.publishing import Attempts, attempts
 from leaderboards.keys import fingerprint
-from leaderboards.publishing import Attempts, attempts
+from leaderboards.pages.entries import described_entries
 from srl_agents.league.agents import AgentVersion
 from srl_agents.records import MatchSpec
 

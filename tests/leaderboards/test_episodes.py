@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from leaderboards.episodes import _grown, choose, listed, viewer_episodes
+from leaderboards.pages.episodes import _grown, choose, listed, viewer_episodes
 from srl_agents.records import MatchResult, MatchSpec
-from srl_envs.episode import Transcript
+from srl_envs.api.episode import Transcript
 
 
 def a_match(

@@ -13,14 +13,14 @@ from forging import make_bundle
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leaderboards.build import board_site
-from leaderboards.bundle import Bundle, find_bundles, open_bundle
-from leaderboards.intake import BundleError
-from leaderboards.publishing import publish
+from leaderboards.boards.publishing import publish
+from leaderboards.bundles.submission import Bundle, find_bundles, open_bundle
+from leaderboards.bundles.verify import LEVELS, verify
+from leaderboards.contents.intake import BundleError
+from leaderboards.pages.build import board_site
 from leaderboards.redteam.field_forgeries import Forgery, field_forgeries
 from leaderboards.redteam.file_forgeries import file_forgeries
 from leaderboards.redteam.forger import Forger, Stage
-from leaderboards.verify import LEVELS, verify
 from srl_envs.errors import ConfigError
 
 MOST_PEAK_BYTES = 160 << 20

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from forging import make_bundle
 
-from leaderboards.bundle import Bundle
+from leaderboards.bundles.submission import Bundle
+from leaderboards.bundles.verify import LEVELS, verify
 from leaderboards.redteam.forger import Forger
-from leaderboards.verify import LEVELS, verify
 
 LAST = 7
 """The record that most forgeries touch; messages must name it."""

@@ -14,10 +14,11 @@ from forging import make_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaderboards.build import board_site, write_site
-from leaderboards.bundle import Bundle
+from leaderboards.boards.publishing import publish
+from leaderboards.bundles.submission import Bundle
+from leaderboards.bundles.verify import verify
 from leaderboards.cli.build import summary
-from leaderboards.fields import (
+from leaderboards.contents.fields import (
     FORMULA,
     Instant,
     Kind,
@@ -28,12 +29,11 @@ from leaderboards.fields import (
     Text,
     visible,
 )
+from leaderboards.contents.schemas import DECLARED, MANIFEST_FILE, PROVENANCE
+from leaderboards.pages.build import board_site, write_site
 from leaderboards.provenance import provenance
-from leaderboards.publishing import publish
 from leaderboards.redteam.forger import Forger
-from leaderboards.schemas import DECLARED, MANIFEST_FILE, PROVENANCE
-from leaderboards.verify import verify
-from srl_agents.cli.web_page.page_files import embedded_json
+from srl_agents.cli.pages.shared.page_files import embedded_json
 
 HOSTILE = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><script>", "&lt;b&gt;",

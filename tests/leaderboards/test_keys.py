@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.charter import CHARTER, read_charter
 from leaderboards.keys import (
     KEYS,
     KeyFileError,
@@ -21,7 +20,8 @@ from leaderboards.keys import (
     owner_key,
     public_key_fault,
 )
-from leaderboards.registration import Request, TicketError, write_json
+from leaderboards.registration.charter import CHARTER, read_charter
+from leaderboards.registration.tickets import Request, TicketError, write_json
 from srl_envs.errors import StoreError
 
 SMALL_ORDER = [

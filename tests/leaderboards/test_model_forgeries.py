@@ -12,19 +12,19 @@ import pytest
 import torch
 from forging import make_bundle
 
-from leaderboards.agent_specs import is_model
-from leaderboards.agents import build_agents, parse_entrants
-from leaderboards.bases import KNOWN
-from leaderboards.bundle import Bundle, adapter_folder, open_bundle
+from leaderboards.bundles.agent_specs import is_model
+from leaderboards.bundles.agents import build_agents, parse_entrants
+from leaderboards.bundles.replaying import replay_match
+from leaderboards.bundles.submission import Bundle, adapter_folder, open_bundle
+from leaderboards.bundles.verify import Verdict, verify
 from leaderboards.cli.main import main
-from leaderboards.record import SampledTurn, Tokens
+from leaderboards.contents.bases import KNOWN
+from leaderboards.contents.record import SampledTurn, Tokens
 from leaderboards.redteam.forger import Forger
-from leaderboards.replaying import replay_match
-from leaderboards.verify import Verdict, verify
 from srl_agents.agents import ModelPolicy
 from srl_agents.engines.protocol import GenerationRequest
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.agents import parse_entrants
-from leaderboards.bases import KNOWN, base_hint, base_label, base_source
-from leaderboards.intake import BundleError
+from leaderboards.bundles.agents import parse_entrants
+from leaderboards.bundles.roster import check_agents, roster
+from leaderboards.contents.bases import KNOWN, base_hint, base_label, base_source
+from leaderboards.contents.intake import BundleError
 from leaderboards.names import (
     confused,
     default_name,
@@ -21,7 +22,6 @@ from leaderboards.names import (
 )
 from leaderboards.protocol import load_protocol
 from leaderboards.reserved import in_catalog, makers, reservation, skeleton
-from leaderboards.roster import check_agents, roster
 from srl_envs import list_envs, spec
 from srl_envs.errors import ConfigError
 
@@ -184,7 +184,7 @@ def test_a_bundle_names_no_folder_of_its_maker(name: str, hint: str) -> None:
 
 def test_the_shipped_model_is_known_by_its_weights() -> None:
     from srl_agents.agents.contents import base_sha256
-    from srl_agents.models.catalog import resolve
+    from srl_agents.models.sources.catalog import resolve
 
     assert KNOWN[base_sha256(resolve("tiny"))] == "tiny"
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from leaderboards.board import PUBLISHED, Entry, read_board
+from leaderboards.boards.archive import PUBLISHED, Entry, read_board
+from leaderboards.boards.opponents import Published, check_mentioned, opponent_settings, published
 from leaderboards.cli.main import main
-from leaderboards.opponents import Published, check_mentioned, opponent_settings, published
 from srl_agents.agents.contents import ENDPOINT
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
-from srl_envs.settings import dump
+from srl_envs.reading.settings import dump
 from tests.training_runs import train_run
 
 FIVE = "connect_four-v0.5x5x3"
@@ -64,7 +64,7 @@ def test_what_the_files_of_an_opponent_tell_is_compared_before_anything_is_loade
     def load_nothing(*_: object, **__: object) -> None:
         raise AssertionError("weights were loaded")
 
-    monkeypatch.setattr("srl_agents.training.parts.load_bases", load_nothing)
+    monkeypatch.setattr("srl_agents.training.loop.stages.load_bases", load_nothing)
     settings = opponent_settings(alice)
     (name,) = settings["opponents"]["agents"]
     with pytest.raises(AssertionError, match="weights were loaded"):

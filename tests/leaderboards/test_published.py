@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.board import CHANGELOG, PUBLISHED, Entry, read_board
-from leaderboards.verify import verify
+from leaderboards.boards.archive import CHANGELOG, PUBLISHED, Entry, read_board
+from leaderboards.bundles.verify import verify
 from srl_envs import list_envs
 
 ENTRIES = [entry for group in read_board().groups for entry in group.entries]

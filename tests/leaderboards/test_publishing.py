@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 from forging import make_bundle, registered
 
-from leaderboards import publishing, ticket_log
-from leaderboards.bases import KNOWN
-from leaderboards.board import CHANGELOG, read_board
-from leaderboards.bundle import Bundle, open_bundle
-from leaderboards.charter import CHARTER, read_charter
+from leaderboards.boards import publishing
+from leaderboards.boards.archive import CHANGELOG, read_board
+from leaderboards.boards.publishing import attempts, publish, rekey
+from leaderboards.bundles.submission import Bundle, open_bundle
+from leaderboards.bundles.verify import verify
 from leaderboards.cli.main import main
+from leaderboards.contents.bases import KNOWN
 from leaderboards.keys import KEYS, keys_folder, owner_key
-from leaderboards.publishing import attempts, publish, rekey
 from leaderboards.redteam.forger import Forger
-from leaderboards.registration import TicketError
-from leaderboards.ticket_log import registrations
-from leaderboards.verify import verify
+from leaderboards.registration import ticket_log
+from leaderboards.registration.charter import CHARTER, read_charter
+from leaderboards.registration.ticket_log import registrations
+from leaderboards.registration.tickets import TicketError
 from srl_agents.agents.contents import base_sha256
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError, StoreError
 
 GAME = "kuhn_poker-v0"

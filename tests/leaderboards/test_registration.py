@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.charter import CHARTER, read_charter, signing_key, write_charter
 from leaderboards.cli.main import main
 from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol, schedule
-from leaderboards.registration import (
+from leaderboards.registration.charter import CHARTER, read_charter, signing_key, write_charter
+from leaderboards.registration.ticket_log import REGISTRATIONS, register, registrations
+from leaderboards.registration.tickets import (
     Committed,
     Request,
     Ticket,
@@ -28,7 +29,6 @@ from leaderboards.registration import (
     read_ticket,
     write_json,
 )
-from leaderboards.ticket_log import REGISTRATIONS, register, registrations
 from srl_agents.records import canonical_json
 from srl_agents.rollouts.seeds import sampling_key
 from srl_envs.errors import StoreError
@@ -171,10 +171,10 @@ def test_a_draw_that_was_killed_loses_no_ticket_that_was_given_out(tmp_path: Pat
     program = (
         "import sys, itertools\n"
         "from pathlib import Path\n"
-        "from leaderboards.ticket_log import register\n"
+        "from leaderboards.registration.ticket_log import register\n"
         "from leaderboards.keys import owner_key\n"
         "from leaderboards.protocol import load_protocol\n"
-        "from leaderboards.registration import Committed, Request\n"
+        "from leaderboards.registration.tickets import Committed, Request\n"
         "p = load_protocol('kuhn_poker-v0')\n"
         "for k in itertools.count(int(sys.argv[2])):\n"
         "    r = Request.sign(p, [Committed('a', f'{k:064x}')], owner_key())\n"

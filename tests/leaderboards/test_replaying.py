@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboards.record import MatchRecord
-from leaderboards.replaying import _Children, replay_all, replay_match
+from leaderboards.bundles.replaying import _Children, replay_all, replay_match
+from leaderboards.contents.record import MatchRecord
 from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Rollouts
-from srl_envs.episode import Transcript
+from srl_envs.api.episode import Transcript
 from srl_envs.errors import SandboxError
 
 WRAPPERS = [

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from leaderboards.board import read_board
-from leaderboards.build import board_site
-from leaderboards.bundle import Bundle, open_bundle
+from leaderboards.boards.archive import read_board
+from leaderboards.boards.publishing import publish
+from leaderboards.bundles.submission import Bundle, open_bundle
+from leaderboards.bundles.verify import verify
 from leaderboards.cli.main import main
-from leaderboards.publishing import publish
+from leaderboards.pages.build import board_site
 from leaderboards.redteam.forger import Forger
-from leaderboards.verify import verify
-from srl_agents.engines.endpoint_settings import API_KEY
+from srl_agents.engines.endpoint.settings import API_KEY
 from srl_agents.records import Served
 from srl_envs.errors import ConfigError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaderboards import keys, ticket_log
-from leaderboards.authenticated_map import EMPTY, AuthenticatedMap, DamagedMapError
-from leaderboards.charter import CHARTER, read_charter, signing_key, write_charter
+from leaderboards import keys
+from leaderboards.boards.publishing import rekey
 from leaderboards.cli.main import main
 from leaderboards.keys import SigningKey, owner_key
 from leaderboards.names import name_key
 from leaderboards.protocol import load_protocol
-from leaderboards.publishing import rekey
-from leaderboards.registration import Committed, Request, Ticket, TicketError
-from leaderboards.ticket_log import (
+from leaderboards.registration import ticket_log
+from leaderboards.registration.authenticated_map import EMPTY, AuthenticatedMap, DamagedMapError
+from leaderboards.registration.charter import CHARTER, read_charter, signing_key, write_charter
+from leaderboards.registration.ticket_log import (
     HEAD,
     INDEX,
     REGISTRATIONS,
@@ -33,6 +33,7 @@ from leaderboards.ticket_log import (
     register,
     registrations,
 )
+from leaderboards.registration.tickets import Committed, Request, Ticket, TicketError
 from srl_agents.records import canonical_json
 from srl_envs.errors import StoreError
 
@@ -78,8 +79,8 @@ def test_a_draw_reads_as_much_of_a_long_log_as_of_a_short_one(
         counted.append(len(found))
         return found
 
-    for module in ("ticket_log", "registration", "charter"):
-        monkeypatch.setattr(f"leaderboards.{module}.is_signed", counting)
+    for module in ("ticket_log", "tickets", "charter"):
+        monkeypatch.setattr(f"leaderboards.registration.{module}.is_signed", counting)
     monkeypatch.setattr(ticket_log, "_read_bytes", reading)
     costs = []
     for k in range(40):

@@ -7,15 +7,19 @@ import pytest
 import toy_games
 from toy_games import FewHints, Hints, Sums
 
-from srl_envs import legal_moves, parallel, registry
+from srl_envs import parallel, registry
 from srl_envs.core import Game
-from srl_envs.redteam import answers, attack, matches, plain_python, programs
+from srl_envs.redteam import attack, matches
 from srl_envs.redteam.attacks import Attack
 from srl_envs.redteam.budget import Budget
 from srl_envs.redteam.findings import Report, load_case, save_case
+from srl_envs.redteam.probes import answers
+from srl_envs.redteam.probes import verdicts as programs
+from srl_envs.redteam.programs import plain_python
 from srl_envs.redteam.table import markdown
 from srl_envs.rewards import AnswerMatcher, Score
 from srl_envs.sandbox import CodeExecutor, Outcome
+from srl_envs.turns import legal_moves
 
 BROKEN = [
     toy_games.SmallAnswerPays, toy_games.ForfeitIsADraw, toy_games.PartnerPays, toy_games.OneStream,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_envs.redteam.overlap import _new_words, _telling_lines
+from srl_envs.redteam.probes.overlap import _new_words, _telling_lines
 
 RULES = "Add the numbers that follow, and tell the sum; it is paid, nothing else."
 

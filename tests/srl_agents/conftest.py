@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 
 
 @pytest.fixture(scope="session")

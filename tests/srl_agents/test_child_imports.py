@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import srl_envs
-from leaderboards.replaying import replay_all
-from srl_agents.engines import vllm_server
+from leaderboards.bundles.replaying import replay_all
+from srl_agents.engines.vllm import server as vllm_server
 from srl_agents.exports.inspect_run import interpreter
-from srl_agents.models import smollm2
+from srl_agents.models.sources import smollm2
 from srl_agents.records import MatchSpec
-from srl_agents.training.population_workers import WorkerPool
-from srl_agents.training.supervised import Supervised
+from srl_agents.training.faults.supervised import Supervised
+from srl_agents.training.population.workers import WorkerPool
 from srl_envs.child_imports import safe_children, same_imports
 from srl_envs.errors import ConfigError, ModelError
 from srl_envs.sandbox import CodeExecutor

@@ -10,7 +10,7 @@ import pytest
 
 from srl_agents.kinds import Kinds, Section, function_of, settings_of
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

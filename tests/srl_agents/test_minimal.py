@@ -15,8 +15,8 @@ from srl_agents.agents.players import ModelPolicy, ScriptedPolicy
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.settings import CreditSettings
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode
 from srl_agents.rollouts import Rollouts

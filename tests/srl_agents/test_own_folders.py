@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.own_folders import new_folder, owner, remove_left
-from srl_agents.training.supervised import Supervised
+from srl_agents.training.faults.supervised import Supervised
 from srl_agents.transports.machine_memory import remove_left_memory, take_folder
 
 OPENS = (

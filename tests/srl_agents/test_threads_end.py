@@ -15,19 +15,19 @@ from pathlib import Path
 import pytest
 
 from srl_agents.agents.players import ModelPolicy
-from srl_agents.cli.human_desk.desk import Desk
-from srl_agents.cli.human_desk.desk_server import desk_server
-from srl_agents.engines.endpoint_line import leave_line, take_line
-from srl_agents.engines.kv_events import KVEvents
-from srl_agents.engines.loop_thread import LoopThread
+from srl_agents.cli.pages.desk.handler import desk_server
+from srl_agents.cli.pages.desk.questions import Desk
+from srl_agents.engines.embedded.loop_thread import LoopThread
+from srl_agents.engines.endpoint.line import leave_line, take_line
 from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.engines.scripted import Latency, ScriptedEngine
+from srl_agents.engines.vllm.events.prefix_cache import KVEvents
 from srl_agents.exports.reply_server import ReplyServer
 from srl_agents.metrics.prometheus import metrics_page
 from srl_agents.rollouts.steps import _Job, _work
-from srl_agents.training.gpu_load import GPULoad
-from srl_agents.training.supervised import Supervised
-from srl_agents.training.watchdog import limit
+from srl_agents.training.faults.supervised import Supervised
+from srl_agents.training.faults.watchdog import limit
+from srl_agents.training.gauges.gpu_load import GPULoad
 from srl_agents.transports.answering import Answering
 
 

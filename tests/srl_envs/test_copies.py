@@ -163,7 +163,7 @@ class Counting:
 
 @EVERY_WAY
 def test_a_bot_that_is_an_object_keeps_what_it_remembers(way: Callable[[Any], Any]) -> None:
-    from srl_envs.bots import Bot
+    from srl_envs.turns.bots import Bot
 
     bot = Bot(f"{__name__}:Counting", 0)
     bot("")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import srl_envs
-from srl_envs.episode import Recorder
+from srl_envs.api.episode import Recorder
 from srl_envs.errors import ConfigError, PolicyError, SandboxError, TranscriptError
 from srl_envs.registry import Policy
 
@@ -127,7 +127,7 @@ def test_replies_left_out_added_or_swapped_do_not_replay() -> None:
 
 def test_a_changed_rule_breaks_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = played()
-    monkeypatch.setattr("srl_envs.conduct.FORMAT_COST", 0.06)
+    monkeypatch.setattr("srl_envs.turns.conduct.FORMAT_COST", 0.06)
     srl_envs.replay(transcript)  # no seat was charged, so nothing differs
     game = type(srl_envs.make(transcript.env_id).game)
     observe = game.observe

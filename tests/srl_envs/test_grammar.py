@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_envs.grammar import CLOSE, MAX_REPLY_CHARS, OPEN, action, bare_forms, parse_reply
+from srl_envs.turns.grammar import CLOSE, MAX_REPLY_CHARS, OPEN, action, bare_forms, parse_reply
 
 LIMIT = 6
 PIECES = [

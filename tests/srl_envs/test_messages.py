@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs.errors import IllegalMoveError
-from srl_envs.grammar import parse_reply
 from srl_envs.messages import clean_message, join_body, quoted, split_body, whole_number
+from srl_envs.turns.grammar import parse_reply
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)
 LIMITS = st.integers(1, 60)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.conduct import FORMAT_FLOOR
 from srl_envs.core import SPLITS, Game, Streams, episode_entropy
 from srl_envs.errors import (
     ConfigError,
@@ -19,8 +18,9 @@ from srl_envs.errors import (
     InvalidActionError,
 )
 from srl_envs.parallel import INVALID_MODES, GameEnv
-from srl_envs.prompt_header import FORMAT_COST
 from srl_envs.testing.episodes import draw_actions, seed_spaces
+from srl_envs.turns.conduct import FORMAT_FLOOR
+from srl_envs.turns.prompt_header import FORMAT_COST
 from srl_envs.wrappers import HistoryWindow
 
 BAD = "no block"

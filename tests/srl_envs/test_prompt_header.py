@@ -7,7 +7,7 @@ import pytest
 import srl_envs
 from srl_envs.core import SPLITS, Streams, episode_entropy, split_of_instance
 from srl_envs.errors import ConfigError
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 BABBLE = "I would rather not say."
 IDS = [e for e in srl_envs.list_envs() if not e.startswith(("open_spiel", "textarena"))]

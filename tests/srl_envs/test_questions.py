@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from srl_envs.api.questions import COLLECTIONS, collection, find_file, read_questions
 from srl_envs.errors import ConfigError
-from srl_envs.questions import COLLECTIONS, collection, find_file, read_questions
 from srl_envs.rewards import Rubric
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import srl_envs
-from srl_envs import making, registry
+from srl_envs import registry
+from srl_envs.api import making
 from srl_envs.errors import (
     ConfigError,
     SRLError,

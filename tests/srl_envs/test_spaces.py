@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs import make_single
-from srl_envs.spaces import AnyText
+from srl_envs.turns.spaces import AnyText
 
 LONGEST = 30
 ANY_CHARACTER = st.characters(exclude_categories=())  # lone surrogates and NUL as well

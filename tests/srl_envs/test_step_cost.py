@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import srl_envs
-from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
+from srl_envs.turns.grammar import action
 
 PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
 ENVS = [name for name in srl_envs.list_envs() if "/" not in name and name not in PROGRAMS]

@@ -18,7 +18,7 @@ from srl_envs.core import Streams, episode_entropy
 from srl_envs.errors import ConfigError
 from srl_envs.families.reasoning.math_duel import MathDuel
 from srl_envs.families.reasoning.word_problems import read_math
-from srl_envs.task_rows import (
+from srl_envs.reading.task_rows import (
     Rejected,
     Row,
     UnusableTaskWarning,

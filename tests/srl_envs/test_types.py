@@ -25,11 +25,11 @@ srl_envs.play(env, {"player_0": "strong"})
 EXPECTED = [
     "srl_envs.parallel.GameEnv",
     "dict[str, dict[str, Any]]",
-    "srl_envs.aec.GameAEC",
-    "srl_envs.single.GameSingle",
+    "srl_envs.views.aec.GameAEC",
+    "srl_envs.views.single.GameSingle",
     "srl_envs.vector.vector_env.VectorEnv",
     "str",
-    "srl_envs.episode.Transcript",
+    "srl_envs.api.episode.Transcript",
 ]
 REFUSED = ('"mode"', '"seat"', '"Dict entry 0"|Dict entry 0')
 

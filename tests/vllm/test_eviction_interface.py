@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines.vllm_server import PYTHON
+from srl_agents.engines.vllm.server import PYTHON
 
 pytestmark = [
     pytest.mark.vllm,

@@ -13,15 +13,15 @@ import pytest
 import torch
 
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
-from srl_agents.engines.vllm_process import VLLMProcess
-from srl_agents.engines.vllm_server import VLLMServerSettings
+from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine
+from srl_agents.engines.vllm.process import VLLMProcess
+from srl_agents.engines.vllm.server import VLLMServerSettings
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
 from srl_agents.models.prompt import Prompt, ThoughtSettings
+from srl_agents.models.sources import catalog
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate

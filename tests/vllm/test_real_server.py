@@ -26,14 +26,14 @@ import torch
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
-from srl_agents.engines.vllm_server import PYTHON, VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine
+from srl_agents.engines.vllm.http import HTTPLink
+from srl_agents.engines.vllm.server import PYTHON, VLLMServer, VLLMServerSettings
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
+from srl_agents.models.sources import catalog
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
@@ -425,7 +425,7 @@ def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> Non
     program = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings\n"
+        "from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings\n"
         f"server = VLLMServer(VLLMServerSettings(model='x'), Path({str(tmp_path / 'log')!r}))\n"
         "server._launch()\n"
         "print(server.pid, flush=True)\n"

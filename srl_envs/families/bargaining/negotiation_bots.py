@@ -24,8 +24,8 @@ from srl_envs.families.bargaining.negotiation import (
     valuations,
     worth,
 )
-from srl_envs.grammar import action
 from srl_envs.messages import join_body
+from srl_envs.turns.grammar import action
 
 _HEAD = re.compile(
     r"^Items: (\d) books?, (\d) hats?, (\d) balls?\. To you a book is worth (\d+), a hat (\d+), a ball "

@@ -15,7 +15,7 @@ from srl_envs.families.bargaining.sealed_auction import (
     LEAST_BID,
     SEATS,
 )
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _HEAD = re.compile(
     r"^You are player_(\d)\. Your (values|estimates) of the items, in order: ([-\d ]+)$",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_envs.families.board.connect_four import has_line
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _BOARD = re.compile(r"^(?:[XO.]+\n)+", re.MULTILINE)
 _LINE = re.compile(r"; (\d) in a row")

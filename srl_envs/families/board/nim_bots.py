@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from srl_envs.families.board.nim import is_won
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _HEAP = re.compile(r"^Heap \d: o* \((\d)\)$", re.MULTILINE)
 _MISERE = "the very last object loses"

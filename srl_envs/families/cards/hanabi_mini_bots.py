@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from srl_envs.families.cards.hanabi_mini import COLOURS, COPIES, RANKS, narrowed
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _ME = re.compile(r"^You are (player_\d)\.\n.* lives (\d), clue tokens (\d), ", re.MULTILINE)
 _MOST_CLUES = re.compile(r"with (\d) clue tokens, the most")

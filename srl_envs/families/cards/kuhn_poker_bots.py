@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _HAND = re.compile(
     r"^Hand \d+ of \d+\. Your card: ([JQK])\.(?: Table card: ([JQK])\.)? .*\. Betting: (.*)\.$",

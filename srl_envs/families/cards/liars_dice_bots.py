@@ -11,7 +11,7 @@ from math import comb
 import numpy as np
 
 from srl_envs.families.cards.liars_dice import CALL, FACES, NO_BID, Bid, higher_bids, random_body
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _ME = re.compile(r"^You are (player_\d)\.$", re.MULTILINE)
 _ROUND = re.compile(

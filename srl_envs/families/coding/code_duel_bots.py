@@ -16,7 +16,7 @@ from srl_envs.families.coding.known_tasks import (
     send_program,
 )
 from srl_envs.families.coding.submissions import EMPTY_PROGRAM, MAX_ATTACKS
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 
 class Seen(NamedTuple):

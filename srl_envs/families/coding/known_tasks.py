@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES, Parameters, ProblemFamily
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 _GUESSES = ("0", "1", "-1", "[]", '""', "data", "len(data)", "sorted(data)", "str(data)")

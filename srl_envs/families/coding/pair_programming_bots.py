@@ -22,8 +22,8 @@ from srl_envs.families.coding.known_tasks import (
     send_program,
 )
 from srl_envs.families.coding.pair_programming import DONE, SILENCE, random_message
-from srl_envs.grammar import action
 from srl_envs.messages import clean_message
+from srl_envs.turns.grammar import action
 
 _LIMIT = re.compile(r"at most (\d+) characters")
 _MESSAGE = re.compile(r'^Message \d+: "(.*)"$', re.MULTILINE)

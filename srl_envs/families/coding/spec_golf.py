@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams, seat_name
-from srl_envs.families.coding.golf_form import names_bound, one_form
-from srl_envs.families.coding.golf_names import MODULES
-from srl_envs.families.coding.golf_size import FLOAT_BYTES, program_size
+from srl_envs.families.coding.golf.form import names_bound, one_form
+from srl_envs.families.coding.golf.names import MODULES
+from srl_envs.families.coding.golf.size import FLOAT_BYTES, program_size
 from srl_envs.families.coding.judging import Judge
 from srl_envs.families.coding.options import DIFFICULTY, HIDDEN_INPUTS, check_whole, task_source
 from srl_envs.families.coding.submissions import fenced, read_program

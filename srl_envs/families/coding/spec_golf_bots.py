@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from srl_envs.families.coding.golf_size import program_size
+from srl_envs.families.coding.golf.size import program_size
 from srl_envs.families.coding.known_tasks import (
     Bot,
     KnownTask,

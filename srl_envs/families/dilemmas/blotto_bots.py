@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from srl_envs.families.dilemmas.blotto import Spread, even_spread, random_spread, values_key
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _SOLDIERS = re.compile(r"each send (\d+) soldiers")
 _VALUES = re.compile(r"^Field values: ([\d ]+)$", re.MULTILINE)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_envs.families.dilemmas.commons import COLLAPSE_BELOW, SEATS, grown
-from srl_envs.grammar import action
 from srl_envs.messages import join_body
+from srl_envs.turns.grammar import action
 
 _HEAD = re.compile(
     r"^You are player_(\d)\. CAPACITY (\d+), RATE 0\.(\d), LIMIT (\d+), PAR \d+\.$", re.MULTILINE

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_envs.grammar import action
 from srl_envs.messages import join_body
+from srl_envs.turns.grammar import action
 
 _SEAT = re.compile(r"^You are player_(\d)\.$", re.MULTILINE)
 _CELL = re.compile(r"^You ([AB]), other ([AB]): you get (\d), other gets (\d)\.$", re.MULTILINE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_envs.core import seat_name
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 _HEAD = re.compile(
     r"^You are player_(\d)\. TOKENS (\d+), (?:CUT (\d), )?PAR [\d.]+, FACTOR by round: ([\d. ]+)\.$",

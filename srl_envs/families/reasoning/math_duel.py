@@ -26,11 +26,11 @@ from srl_envs.families.reasoning.math_problems import (
     problem_key,
 )
 from srl_envs.families.reasoning.word_problems import READERS, WordProblem
-from srl_envs.grammar import bare_forms
-from srl_envs.rewards.matcher import AnswerMatcher
-from srl_envs.rewards.number import plain_characters, read_number
-from srl_envs.rewards.policy import AnswerPolicy
-from srl_envs.task_rows import TaskReport, check_collection, fingerprint, read_source
+from srl_envs.reading.task_rows import TaskReport, check_collection, fingerprint, read_source
+from srl_envs.rewards.matcher.answers import AnswerMatcher
+from srl_envs.rewards.matcher.notation.number import plain_characters, read_number
+from srl_envs.rewards.matcher.policy import AnswerPolicy
+from srl_envs.turns.grammar import bare_forms
 
 MAX_STAKE = 3
 MAX_PROBLEMS = 10

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from srl_envs.families.reasoning.math_duel import random_body
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from srl_envs.families.reasoning.math_problems import Problem
-from srl_envs.task_rows import Rejected, Row
+from srl_envs.reading.task_rows import Rejected, Row
 
 MAX_QUESTION_CHARS = 2000
 """An episode shows one question whole, and the past ones cut."""

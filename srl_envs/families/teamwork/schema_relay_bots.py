@@ -11,7 +11,7 @@ import numpy as np
 
 from srl_envs.families.teamwork.schema_relay import write_report
 from srl_envs.families.teamwork.schema_relay_fields import FIELDS, KINDS, Form, Value
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 Wanted = dict[str, tuple[int, Form]]

@@ -25,7 +25,7 @@ from srl_envs.families.teamwork.split_clues_puzzle import (
     read_clues,
     solutions,
 )
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from srl_envs.families.words.codewords_duet import PASS, clues_of, random_guesses
-from srl_envs.grammar import action
 from srl_envs.lexicon import associations
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 

@@ -17,8 +17,8 @@ from srl_envs.families.words.undercover import (
     gives_away,
     random_hint,
 )
-from srl_envs.grammar import action
 from srl_envs.lexicon import associations
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from srl_envs.families.words.word_chain import GIVE_UP, Rules, playable, random_word
-from srl_envs.grammar import action
 from srl_envs.lexicon import common_words
+from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 

@@ -27,7 +27,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from . import confine, identities, kernel, memory_pressure, programs, wire
+from . import wire
+from .confinement import identities, kernel, memory_pressure
+from .confinement import layers as confine
+from .program import execution as programs
 
 _POLL_S = 0.005  # shortest pause between two looks at a program's processor time
 _GRACE_S = 1.0  # after a kill, before the next one

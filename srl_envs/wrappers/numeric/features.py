@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from srl_envs.errors import ConfigError, InvalidActionError
 from srl_envs.foreign_code import load_entry_point
-from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import list_envs, spec
+from srl_envs.turns.grammar import action
 
 
 class Reading(NamedTuple):

@@ -11,11 +11,11 @@ from gymnasium.spaces import Box, Dict, Discrete
 from numpy.typing import NDArray
 from pettingzoo import AECEnv, ParallelEnv
 
-from srl_envs.aec import GameAEC
-from srl_envs.making import make
+from srl_envs.api.making import make
 from srl_envs.parallel import GameEnv, Observation
 from srl_envs.registry import Policy
-from srl_envs.single import GameSingle
+from srl_envs.views.aec import GameAEC
+from srl_envs.views.single import GameSingle
 from srl_envs.wrappers.numeric.features import Features, Reading, features_of
 
 Arrays = dict[str, NDArray[Any]]

@@ -9,11 +9,11 @@ import pytest
 from srl_agents.agents import ModelPolicy
 from srl_agents.agents.contents import contents_of
 from srl_agents.agents.prompt_file import PROMPT, PromptSettings, read_prompt, write_prompt
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import Prompt
+from srl_agents.models.sources import random_model
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_envs.errors import ConfigError

@@ -14,9 +14,9 @@ from srl_agents.agents import ModelPolicy
 from srl_agents.agents.prompt_file import PromptSettings, write_prompt
 from srl_agents.agents.resolver import Asking, Playing, adapter_shape, close_engines, find, seat
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.catalog import TINY
+from srl_agents.models.sources import random_model
+from srl_agents.models.sources.catalog import TINY
 from srl_envs.errors import ConfigError, ModelError, SRLError, UnknownPolicyError
 from tests.chat_server import MODEL, chat_server
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from srl_agents.caching.traces import Request, Trace
+from srl_agents.caching.simulation.traces import Request, Trace
 
 CHAIN = st.lists(st.integers(0, 2), min_size=1, max_size=5)
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.caching.cluster import Cluster, Outcome, simulate
-from srl_agents.caching.cluster_report import report, token_gaps, weighted_quantile
-from srl_agents.caching.hardware import LINKS, SHAPES, Tier, device
 from srl_agents.caching.objectives import Objectives
-from srl_agents.caching.replay import POLICIES, make_policy, replay
-from srl_agents.caching.traces import Request, Trace, unlimited_hits
+from srl_agents.caching.simulation.cluster import Cluster, Outcome, simulate
+from srl_agents.caching.simulation.hardware import LINKS, SHAPES, Tier, device
+from srl_agents.caching.simulation.replay import POLICIES, make_policy, replay
+from srl_agents.caching.simulation.summary import report, token_gaps, weighted_quantile
+from srl_agents.caching.simulation.traces import Request, Trace, unlimited_hits
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import TRACES, chat_trace

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from srl_agents.caching.conductor import Conducted, Conductor, Placed
 from srl_agents.caching.objectives import Objectives
-from srl_agents.caching.traces import Request, unlimited_hits
+from srl_agents.caching.simulation.traces import Request, unlimited_hits
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import matches
 

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.caching import hardware
-from srl_agents.caching.hardware import SHAPES, device, model_shape, parse_tiers, tier_worth
+from srl_agents.caching.simulation import hardware
+from srl_agents.caching.simulation.hardware import (
+    SHAPES,
+    device,
+    model_shape,
+    parse_tiers,
+    tier_worth,
+)
 from srl_envs.errors import ConfigError
 
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.caching.placements import HANABI, LOADS, cluster, matches, row
-from srl_agents.caching.cluster import simulate
 from srl_agents.caching.conductor import Conductor
 from srl_agents.caching.placement import CAPACITY, PATIENCE, Placement
-from srl_agents.cli.plan_kv import KVOptions
+from srl_agents.caching.simulation.cluster import simulate
+from srl_agents.cli.plan.kv import KVOptions
 from srl_envs.errors import ConfigError
 
 SMALL = HANABI | {"states": 2, "attempts": 4, "turns": 8}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.caching.cache_policy import Knowledge
-from srl_agents.caching.learned import LearnedReuse
-from srl_agents.caching.recency import LRU, DecayedLFU, SegmentedLRU
-from srl_agents.caching.replay import (
+from srl_agents.caching.policies.contract import Knowledge
+from srl_agents.caching.policies.learned import LearnedReuse
+from srl_agents.caching.policies.recency import LRU, DecayedLFU, SegmentedLRU
+from srl_agents.caching.simulation.replay import (
     POLICIES,
     Known,
     Replies,
@@ -23,7 +23,7 @@ from srl_agents.caching.replay import (
     make_policy,
     replay,
 )
-from srl_agents.caching.traces import Trace, read_trace, unlimited_hits
+from srl_agents.caching.simulation.traces import Trace, read_trace, unlimited_hits
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import TRACES, chat_trace, trace_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srl_agents.caching.reuse_times import AGE_STARTS, AGES, EPOCHS, ReuseTimes, age_bucket
+from srl_agents.caching.policies.reuse_times import AGE_STARTS, AGES, EPOCHS, ReuseTimes, age_bucket
 
 
 def test_every_age_has_the_bucket_that_starts_at_or_before_it() -> None:

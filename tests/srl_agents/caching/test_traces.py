@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.caching.traces import (
+from srl_agents.caching.simulation.traces import (
     Request,
     Trace,
     read_trace,

@@ -18,7 +18,7 @@ import leaderboards.cli
 import srl_agents.cli
 from leaderboards.cli.main import SUBCOMMANDS as OF_BOARDS
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.league import SUBCOMMANDS as OF_LEAGUES
+from srl_agents.cli.league.main import SUBCOMMANDS as OF_LEAGUES
 from srl_agents.cli.main import COMMAND_GROUP, main
 from srl_agents.cli.train import TrainOptions
 from srl_envs.errors import ConfigError
@@ -134,7 +134,7 @@ def test_no_flag_is_shown_negated_above_help_for_its_opposite() -> None:
     wrong = [
         f"{module.name}.{name}.{field.name}"
         for package in (srl_agents.cli, leaderboards.cli)
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         for name, kind in vars(importlib.import_module(module.name)).items()
         if name.endswith("Options") and dataclasses.is_dataclass(kind)
         for field in dataclasses.fields(kind)

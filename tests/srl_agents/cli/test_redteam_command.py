@@ -129,7 +129,7 @@ def test_another_checkout_is_attacked_by_this_red_team(tmp_path: Path) -> None:
         tmp_path / "srl_envs",
         ignore=shutil.ignore_patterns("redteam", "__pycache__"),
     )
-    checker = tmp_path / "srl_envs/rewards/format.py"
+    checker = tmp_path / "srl_envs/rewards/format/checker.py"
     text = checker.read_text()
     assert "if not faults:" in text
     checker.write_text(text.replace("if not faults:", "if True:"))

@@ -12,9 +12,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from srl_agents.cli.human_desk.desk import LEFT_S, Desk
-from srl_agents.cli.human_desk.desk_server import desk_server
-from srl_agents.league.store import LeagueStore
+from srl_agents.cli.pages.desk.handler import desk_server
+from srl_agents.cli.pages.desk.questions import LEFT_S, Desk
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError

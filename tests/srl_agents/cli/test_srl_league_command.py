@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import SandboxError, StoreError
 
@@ -80,7 +80,7 @@ def test_what_ends_a_population_names_the_command_that_goes_on(
     def ended(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("srl_agents.training.population_run.PopulationRun._block", ended)
+    monkeypatch.setattr("srl_agents.training.population.rounds.PopulationRun._block", ended)
     assert main(["league", "run", str(recipe), "--out", str(tmp_path / "run")]) in (2, 130)
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith(f". To go on: srl league resume {tmp_path / 'run'}")

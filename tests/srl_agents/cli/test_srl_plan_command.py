@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from srl_agents.caching.traces import Request, write_trace
+from srl_agents.caching.simulation.traces import Request, write_trace
 from srl_agents.cli.main import _run
-from srl_agents.cli.plan import main
-from srl_agents.cli.plan_run import show
+from srl_agents.cli.plan.main import main
+from srl_agents.cli.plan.run import show
 from srl_agents.memory.devices import DEVICES, target_of
 from srl_agents.memory.planner import plan
 from srl_agents.recipes.loading import find_recipe

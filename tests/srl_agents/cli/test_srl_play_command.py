@@ -10,7 +10,7 @@ import srl_envs
 from srl_agents.agents import players
 from srl_agents.cli.main import main
 from srl_agents.cli.play import options_of
-from srl_agents.cli.transcript_view import LONGEST_SHOWN, news, printable
+from srl_agents.cli.views.transcript import LONGEST_SHOWN, news, printable
 from tests.chat_server import MODEL, chat_server
 
 Streams = pytest.CaptureFixture[str]

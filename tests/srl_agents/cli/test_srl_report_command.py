@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.cli.report_page.panels import OTHER, SECTIONS, arranged, meaning
-from srl_agents.cli.report_page.render import report_data
-from srl_agents.cli.report_page.runs import read_run
+from srl_agents.cli.pages.report.panels import OTHER, SECTIONS, arranged, meaning
+from srl_agents.cli.pages.report.render import report_data
+from srl_agents.cli.pages.report.runs import read_run
 from srl_agents.memory.devices import this_machine
 from srl_agents.memory.phase_peaks import Phase, phases
 from srl_agents.metrics.names import MEANINGS

@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import save_file
 
 from srl_agents.cli.main import main
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchResult, MatchSpec
-from srl_agents.training.plan_target import target_for
-from srl_agents.training.run_folder import write_recipe
+from srl_agents.training.folder.layout import write_recipe
+from srl_agents.training.start.plan_target import target_for
 from srl_envs.errors import ConfigError, FaultError, ModelError, SRLError, StoreError
 
 GOOD = """

@@ -14,9 +14,9 @@ import pytest
 
 import srl_envs
 from srl_agents.cli import watch as command
-from srl_agents.cli.episode_page.episode_html import page
 from srl_agents.cli.main import main
-from srl_agents.cli.recorded import watchable
+from srl_agents.cli.pages.episode.markup import page
+from srl_agents.cli.views.recorded import watchable
 
 Streams = pytest.CaptureFixture[str]
 GOLDEN = Path(__file__).parents[2] / "golden"

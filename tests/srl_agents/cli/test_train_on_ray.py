@@ -12,7 +12,7 @@ import pytest
 from srl_agents.cli.main import main
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.cluster_address import on_ray, require_answer
+from srl_agents.training.cluster.address import on_ray, require_answer
 from srl_envs.errors import ConfigError
 
 
@@ -78,7 +78,7 @@ def test_what_listens_and_is_no_cluster_is_said(
     answer: bytes, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "srl_agents.training.cluster_address._ANSWER_S", 0.3 if not answer else 30.0
+        "srl_agents.training.cluster.address._ANSWER_S", 0.3 if not answer else 30.0
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

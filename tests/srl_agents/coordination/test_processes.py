@@ -14,7 +14,7 @@ import torch
 from torch.distributed import HashStore, ProcessGroupGloo
 
 from srl_agents.coordination.processes import Processes, take_own_gpu
-from srl_agents.training.process_folders import own_folder
+from srl_agents.training.folder.process_copies import own_folder
 from srl_envs.errors import ConfigError, ModelError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.credit.adaptive import AdaptiveWeights, PayoffShares, payoff_shares
+from srl_agents.credit.teams.adaptive import AdaptiveWeights, PayoffShares, payoff_shares
 
 PAIRS = st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=2, max_size=12)
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.credit.coalitions import (
+from srl_agents.credit.group_relative import group_advantages
+from srl_agents.credit.teams.coalitions import (
     difference_rewards,
     sampled_shapley_shares,
     shapley_shares,
 )
-from srl_agents.credit.group_relative import group_advantages
 from srl_envs.errors import ConfigError
 
 GAMES = st.integers(1, 4).flatmap(

@@ -7,7 +7,7 @@ import pytest
 from srl_agents.credit.estimators import Advantages, Earned, Estimator
 from srl_agents.credit.settings import CreditSettings
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 
 @pytest.mark.parametrize(

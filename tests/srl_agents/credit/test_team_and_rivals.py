@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from srl_agents.credit.team_and_rivals import rival_matrix, standing, team_bonus, team_matrix
+from srl_agents.credit.teams.mixture import rival_matrix, standing, team_bonus, team_matrix
 from srl_envs.errors import ConfigError, ShapeError
 
 # a grid of halves: ties are common, and differences are exact

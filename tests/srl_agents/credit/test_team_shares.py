@@ -8,9 +8,9 @@ from itertools import combinations
 import pytest
 
 from srl_agents.credit.assignment import CreditAssigner
-from srl_agents.credit.coalitions import EXACT_LIMIT
 from srl_agents.credit.settings import CreditSettings
-from srl_agents.credit.team_shares import difference_shares, shapley_seat_shares
+from srl_agents.credit.teams.coalitions import EXACT_LIMIT
+from srl_agents.credit.teams.shares import difference_shares, shapley_seat_shares
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_envs.errors import ConfigError
 

@@ -11,10 +11,10 @@ import pytest
 from srl_agents.engines.conducted import ConductedEngine
 from srl_agents.engines.protocol import Generation, GenerationRequest
 from srl_agents.engines.settings import ENGINE
-from srl_agents.engines.vllm_engine import VLLMEngine
-from srl_agents.engines.vllm_settings import capacity_of
-from srl_agents.models.catalog import TINY
+from srl_agents.engines.vllm.engine import VLLMEngine
+from srl_agents.engines.vllm.settings import capacity_of
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.sources.catalog import TINY
 from srl_agents.transports.files import FilesTransport
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
 from tests.srl_agents.engines.test_vllm_engine import ask, engine, published

@@ -20,20 +20,20 @@ from transformers import (
 )
 
 from srl_agents.caching.objectives import Objectives
-from srl_agents.caching.online import ONLINE
-from srl_agents.engines import row_attention
-from srl_agents.engines.decoding import Decoder
-from srl_agents.engines.decoding_settings import DecodingSettings
-from srl_agents.engines.kv_packing import EightBits
-from srl_agents.engines.kv_tiers import BLOCK, KVTiers, TierSettings
-from srl_agents.engines.prefix_tree import Node
+from srl_agents.caching.policies.online import ONLINE
+from srl_agents.engines.embedded import row_attention
+from srl_agents.engines.embedded.decoding import Decoder
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.kv_packing import EightBits
+from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierSettings
+from srl_agents.engines.embedded.prefix_tree import Node
+from srl_agents.engines.embedded.row import Row
+from srl_agents.engines.embedded.row_attention import PassAttention, Stretch, Tails
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.row import Row
-from srl_agents.engines.row_attention import PassAttention, Stretch, Tails
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.playing_model import LayerInputs
+from srl_agents.models.sources import random_model
 from srl_envs.errors import MemoryLimitError, ModelError
 
 GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)

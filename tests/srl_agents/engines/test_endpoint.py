@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
-from srl_agents.engines.endpoint import EndpointEngine
-from srl_agents.engines.endpoint_settings import API_KEY, Account, EndpointSettings
+from srl_agents.engines.endpoint.client import EndpointEngine
+from srl_agents.engines.endpoint.settings import API_KEY, Account, EndpointSettings
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest, SamplingSettings
 from srl_agents.records import MatchSpec, Served, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts

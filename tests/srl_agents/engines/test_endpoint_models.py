@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from srl_agents.engines.endpoint import EndpointEngine
-from srl_agents.engines.endpoint_settings import API_KEY, Account, EndpointSettings
+from srl_agents.engines.endpoint.client import EndpointEngine
+from srl_agents.engines.endpoint.settings import API_KEY, Account, EndpointSettings
 from srl_envs.errors import ModelError
 from tests.chat_server import MODEL, chat_server
 

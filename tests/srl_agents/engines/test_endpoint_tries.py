@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.engines.completions import read_completion
-from srl_agents.engines.endpoint import EndpointEngine
-from srl_agents.engines.endpoint_settings import Account, EndpointSettings
-from srl_agents.engines.endpoint_tries import pause_bound_s, retry_after_s
-from srl_agents.engines.prices import Price, TokenPrices
+from srl_agents.engines.endpoint.client import EndpointEngine
+from srl_agents.engines.endpoint.completions import read_completion
+from srl_agents.engines.endpoint.prices import Price, TokenPrices
+from srl_agents.engines.endpoint.reply_journal import ReplyJournal
+from srl_agents.engines.endpoint.settings import Account, EndpointSettings
+from srl_agents.engines.endpoint.tries import pause_bound_s, retry_after_s
 from srl_agents.engines.protocol import Generation, GenerationRequest
-from srl_agents.engines.reply_journal import ReplyJournal
 from srl_agents.records import Served
 from srl_envs.errors import LostReplyError, ModelError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server

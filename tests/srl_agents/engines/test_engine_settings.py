@@ -8,7 +8,7 @@ import pytest
 
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE, EngineSite
-from srl_agents.engines.vllm_settings import VLLMSettings
+from srl_agents.engines.vllm.settings import VLLMSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe

@@ -15,9 +15,8 @@ import torch
 
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE, EngineSite
-from srl_agents.engines.vllm_engine import VLLMEngine
+from srl_agents.engines.vllm.engine import VLLMEngine
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.catalog import TINY
 from srl_agents.models.probe import (
     BOUND,
     ROUGH_BOUND,
@@ -26,7 +25,8 @@ from srl_agents.models.probe import (
     probe_of,
     probe_tokens,
 )
-from srl_agents.models.random_model import build
+from srl_agents.models.sources.catalog import TINY
+from srl_agents.models.sources.random_model import build
 from srl_agents.records import WeightUpdate
 from srl_agents.transports.files import FilesTransport
 from srl_envs.errors import ConfigError, DeadlineError, ModelError

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.event_stream import BrokenStreamError, unpacked
-from srl_agents.engines.kv_events import KVCounts, KVEvents
+from srl_agents.engines.vllm.events.prefix_cache import KVCounts, KVEvents
+from srl_agents.engines.vllm.events.stream import BrokenStreamError, unpacked
 
 WRITTEN = bytes.fromhex(
     "93cb3ff80000000000009289a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657392c42000000000"

@@ -13,8 +13,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.kv_tiers import BLOCK, KVTiers, TierSettings, block_names, pays
-from srl_agents.engines.prefix_tree import Node, PrefixTree
+from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierSettings, block_names, pays
+from srl_agents.engines.embedded.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
 
 CPU = torch.device("cpu")

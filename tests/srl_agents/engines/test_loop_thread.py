@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from srl_agents.engines.loop_thread import LoopThread
+from srl_agents.engines.embedded.loop_thread import LoopThread
 
 
 def nothing_to_do() -> bool:

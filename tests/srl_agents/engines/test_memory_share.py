@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.engines import memory_share
-from srl_agents.engines.memory_share import WITHOUT_TRAINER, host_memory, require_share, share_of
+from srl_agents.engines.vllm import memory_share
+from srl_agents.engines.vllm.memory_share import (
+    WITHOUT_TRAINER,
+    host_memory,
+    require_share,
+    share_of,
+)
 from srl_envs.errors import ConfigError
 
 

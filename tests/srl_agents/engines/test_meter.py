@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.meter import StepMeter
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.engines.vllm_metrics import read_counters, speed_between
+from srl_agents.engines.vllm.metrics import read_counters, speed_between
 from srl_agents.models.base_model import BaseModel
 
 PAGE = """# HELP vllm:time_to_first_token_seconds Histogram of time to first token in seconds.

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.caching.cache_policy import Knowledge
-from srl_agents.caching.learned import LearnedReuse
-from srl_agents.caching.online import ONLINE, Eviction
-from srl_agents.engines.prefix_tree import Node, PrefixTree
+from srl_agents.caching.policies.contract import Knowledge
+from srl_agents.caching.policies.learned import LearnedReuse
+from srl_agents.caching.policies.online import ONLINE, Eviction
+from srl_agents.engines.embedded.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
 
 PROMPTS = st.lists(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.rate_limits import BURST_S, Bucket, RateLimit
+from srl_agents.engines.endpoint.rate_limits import BURST_S, Bucket, RateLimit
 
 RATES = st.floats(1, 6000, allow_nan=False)
 EPSILON = 1e-2

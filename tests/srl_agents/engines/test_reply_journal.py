@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.reply_journal import JournaledReply, ReplyJournal
+from srl_agents.engines.endpoint.reply_journal import JournaledReply, ReplyJournal
 from srl_agents.records import Served
 from srl_envs.errors import StoreError
 
@@ -21,7 +21,7 @@ TEXTS = st.text(max_size=30)
 WRITER = """
 import sys
 from pathlib import Path
-from srl_agents.engines.reply_journal import JournaledReply, ReplyJournal
+from srl_agents.engines.endpoint.reply_journal import JournaledReply, ReplyJournal
 from srl_agents.records import Served
 journal = ReplyJournal(Path(sys.argv[1]))
 number = len(journal)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.embedded.rescoring import Rescorer, SampledReply
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.rescoring import Rescorer, SampledReply
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_envs.errors import ModelError
 
 MOST = 12

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from srl_agents.caching.objectives import Objectives
+from srl_agents.engines.embedded.row import Row
+from srl_agents.engines.embedded.row_pace import Pace
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.row import Row
-from srl_agents.engines.row_pace import Pace
 
 
 def paced(objectives: Objectives) -> Pace:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines.sent_requests import SentRequests
+from srl_agents.engines.endpoint.sent_requests import SentRequests
 from srl_envs.errors import StoreError
 
 

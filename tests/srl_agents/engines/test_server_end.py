@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines import vllm_server
+from srl_agents.engines.vllm import server as vllm_server
 
 HOLDS_MEMORY = """
 import subprocess, time

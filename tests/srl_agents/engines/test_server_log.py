@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from srl_agents.engines.server_log import cause_in
+from srl_agents.engines.vllm.log import cause_in
 
 NOISE = (
     """(APIServer pid=7) Traceback (most recent call last):

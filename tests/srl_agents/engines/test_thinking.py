@@ -12,12 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.row import Row
 from srl_agents.engines.thinking import Piece, Thinking, written_in_pieces
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.engines.vllm_engine import VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
+from srl_agents.engines.vllm.engine import VLLMEngine
+from srl_agents.engines.vllm.http import HTTPLink
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.prompt import EarlierTurn, MemorySettings, Prompt, ThoughtSettings

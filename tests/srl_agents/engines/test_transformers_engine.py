@@ -13,16 +13,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import (
     Generation,
     GenerationRequest,
     RepeatableEngine,
     SamplingSettings,
 )
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.sources import random_model
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing import check_engine
 from srl_agents.transports.shared import SharedTransport

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from srl_agents.engines.settings import ENGINE
-from srl_agents.engines.vllm_cache import VLLMCache, command_line
-from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.cache import VLLMCache, command_line
+from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
 from srl_envs.errors import ConfigError
 
 

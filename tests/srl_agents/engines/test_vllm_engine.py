@@ -12,12 +12,12 @@ import torch
 
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE
-from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine, seed_of
-from srl_agents.engines.vllm_http import HTTPLink
-from srl_agents.engines.vllm_server import PYTHON, VLLMServerSettings
-from srl_agents.models.catalog import TINY
+from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine, seed_of
+from srl_agents.engines.vllm.http import HTTPLink
+from srl_agents.engines.vllm.server import PYTHON, VLLMServerSettings
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
+from srl_agents.models.sources.catalog import TINY
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing import check_engine
 from srl_agents.transports.files import FilesTransport

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
 from srl_envs.errors import ModelError
 
 _FAILS = """#!/bin/sh
@@ -35,8 +35,8 @@ def server_of(folder: Path) -> VLLMServer:
 def test_a_failed_start_leaves_nothing(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srl_agents.engines.vllm_server._LONGEST_ADDRESS", 1000)
-    monkeypatch.setattr("srl_agents.engines.vllm_server._is_cpu_build", lambda _: False)
+    monkeypatch.setattr("srl_agents.engines.vllm.server._LONGEST_ADDRESS", 1000)
+    monkeypatch.setattr("srl_agents.engines.vllm.server._is_cpu_build", lambda _: False)
     server = server_of(tmp_path)
     with pytest.raises(ModelError, match="the vLLM server ended"):
         server.start()
@@ -48,7 +48,7 @@ def test_a_failed_start_leaves_nothing(
 def test_a_folder_whose_sockets_would_have_too_long_names_is_not_used(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srl_agents.engines.vllm_server._LONGEST_ADDRESS", 60)
+    monkeypatch.setattr("srl_agents.engines.vllm.server._LONGEST_ADDRESS", 60)
     server = server_of(tmp_path)
     assert server._environment()["TMPDIR"] == str(temporary)
     server.close()

@@ -16,9 +16,9 @@ from srl_agents.cli.eval import EvalOptions, of_run, planned, table
 from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.engines.scripted import ScriptedEngine
 from srl_agents.exports.inspect_run import PYTHON, Measured, interpreter, measure
+from srl_envs.api.questions import read_questions
 from srl_envs.errors import ConfigError, ModelError, SRLError
 from srl_envs.families.reasoning.math_duel import MathDuel
-from srl_envs.questions import read_questions
 
 HAS_INSPECT = PYTHON in os.environ or importlib.util.find_spec("inspect_ai") is not None
 

@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.resolver import check_adapter
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 
 pytest.importorskip(
     "verl", reason="verl 0.9 is not installed: `make doors` makes an environment with it"

@@ -3,7 +3,7 @@
 import itertools
 import sys
 
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 
 path, first = sys.argv[1], int(sys.argv[2])

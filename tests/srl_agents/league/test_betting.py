@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.league.betting import MeanTest, log_wealth
+from srl_agents.league.ratings.betting import MeanTest, log_wealth
 from srl_envs.errors import ShapeError
 
 score = st.floats(0, 1)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.arenas import apportion
 from srl_agents.league.curricula import (
     CURRICULA,
     Arm,
@@ -20,6 +19,7 @@ from srl_agents.league.curricula import (
     LearningProgress,
     SuccessRate,
 )
+from srl_agents.league.matchmaking.arenas import apportion
 from srl_envs.errors import ConfigError
 
 KINDS = [CURRICULA.find(name)() for name in CURRICULA.names()]  # type: ignore[call-arg]

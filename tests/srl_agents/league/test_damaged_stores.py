@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.ratings import rate
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.ratings.tables import rate
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
 

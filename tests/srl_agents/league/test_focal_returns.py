@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from srl_agents.league.focal_returns import SeatedResult, cross_play, focal_returns
+from srl_agents.league.ratings.focal_returns import SeatedResult, cross_play, focal_returns
 from srl_envs.errors import ConfigError
 
 

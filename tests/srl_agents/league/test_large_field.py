@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from srl_agents.league.large_field import rate_large
-from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import rate
+from srl_agents.league.ratings.large_field import rate_large
+from srl_agents.league.ratings.pairs import Pairs
+from srl_agents.league.ratings.tables import rate
 from srl_envs.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
 def own_games_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """`rate` counts as in a large field, where match-ups of others are not searched."""
-    monkeypatch.setattr("srl_agents.league.moved_games.MOST_MOVES", 0)
+    monkeypatch.setattr("srl_agents.league.ratings.moved_games.MOST_MOVES", 0)
 
 
 POOL = ("bot:middle", "bot:random", "bot:strong")
@@ -75,7 +75,7 @@ def test_rank_sets_are_nearly_those_of_rate() -> None:
 def test_results_may_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = against_a_pool(6, 12, ties=True)
     whole = rate_large(pairs)
-    monkeypatch.setattr("srl_agents.league.davidson.BLOCK_ROWS", 50)
+    monkeypatch.setattr("srl_agents.league.ratings.davidson.BLOCK_ROWS", 50)
     for one, other in zip(whole.ratings, rate_large(pairs).ratings, strict=True):
         assert one.half_width == pytest.approx(other.half_width, rel=1e-9)
 
@@ -94,7 +94,7 @@ def test_an_agent_that_only_won_is_provisional_and_wide() -> None:
 
 
 def test_a_field_without_a_pool_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srl_agents.league.large_field.MOST_HUBS", 3)
+    monkeypatch.setattr("srl_agents.league.ratings.large_field.MOST_HUBS", 3)
     names = [f"agent{k}" for k in range(8)]
     rows = [(a, b, 1.0, "0") for a in names for b in names if a < b]
     with pytest.raises(ConfigError, match="fixed pool of opponents"):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_agents.league.agent_names import lineage
-from srl_agents.league.arenas import Arena
-from srl_agents.league.manager import League
+from srl_agents.league.matchmaking.arenas import Arena
+from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion, digest
 from srl_envs.errors import ConfigError

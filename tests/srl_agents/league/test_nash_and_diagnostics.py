@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.diagnostics import cyclic_share, diagnose, exploitability
-from srl_agents.league.nash import equilibrium
-from srl_agents.league.ratings import Pairs, rate
+from srl_agents.league.ratings.diagnostics import cyclic_share, diagnose, exploitability
+from srl_agents.league.ratings.nash import equilibrium
+from srl_agents.league.ratings.tables import Pairs, rate
 from srl_envs.errors import ShapeError
 
 Row = tuple[str, str, float, str]

@@ -9,8 +9,8 @@ import pytest
 
 from srl_agents.agents.contents import model_contents
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.arenas import Arena
-from srl_agents.league.population import MatchmakingSettings, Population
+from srl_agents.league.matchmaking.arenas import Arena
+from srl_agents.league.matchmaking.population import MatchmakingSettings, Population
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError, StoreError
 

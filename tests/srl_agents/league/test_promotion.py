@@ -11,7 +11,7 @@ import pytest
 from benchmarks.league.gates import errors, simulate
 from benchmarks.league.pair_scores import KINDS
 from benchmarks.league.stopping_rules import gate, pentanomial
-from srl_agents.league.promotion import PromotionSettings, half_difference
+from srl_agents.league.matchmaking.promotion import PromotionSettings, half_difference
 from srl_envs.errors import ConfigError, ShapeError
 
 GATE = PromotionSettings()

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.league import wide_fields
-from srl_agents.league import davidson
-from srl_agents.league.rating_intervals import LENT_CLUSTERS, Evidence, limits
-from srl_agents.league.ratings import (
+from srl_agents.league.ratings import davidson
+from srl_agents.league.ratings.interval_ends import LENT_CLUSTERS, Evidence, limits
+from srl_agents.league.ratings.tables import (
     DEFAULT_RIDGE,
     ELO_PER_NAT,
     Pairs,

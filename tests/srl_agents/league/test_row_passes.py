@@ -7,10 +7,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.arenas import Arena
 from srl_agents.league.curricula import SuccessRate
-from srl_agents.league.manager import League
-from srl_agents.league.row_passes import RowCounts, rows_of_match
+from srl_agents.league.matchmaking.arenas import Arena
+from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.matchmaking.row_passes import RowCounts, rows_of_match
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion
 from srl_envs.row_seeds import rows_named

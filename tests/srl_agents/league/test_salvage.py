@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.salvage import salvage
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
+from srl_agents.league.store.salvage import salvage
 from srl_agents.records import MatchResult, MatchSpec
 from tests.srl_agents.league.test_damaged_stores import fill
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import expected_score, rate
-from srl_agents.league.separate import rate_separately
+from srl_agents.league.ratings.pairs import Pairs
+from srl_agents.league.ratings.separate import rate_separately
+from srl_agents.league.ratings.tables import expected_score, rate
 from srl_envs.errors import ConfigError
 
 BOTS = {"bot:a": -200.0, "bot:b": 0.0, "bot:c": 200.0}

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.store import AgentVersion, LeagueStore, refuse_network_file_system
+from srl_agents.league.store.history import AgentVersion, LeagueStore, refuse_network_file_system
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError, StoreError
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from srl_agents.league.ratings import ELO_PER_NAT, Pairs, TeamResult, rate, rate_teams
+from srl_agents.league.ratings.tables import ELO_PER_NAT, Pairs, TeamResult, rate, rate_teams
 from srl_envs.errors import ConfigError
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from srl_agents.league.focal_returns import SeatedResult
-from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import rate
-from srl_agents.league.transfer import MeasuredGame, on_one_scale, over_games, transfer_table
+from srl_agents.league.ratings.focal_returns import SeatedResult
+from srl_agents.league.ratings.pairs import Pairs
+from srl_agents.league.ratings.tables import rate
+from srl_agents.league.ratings.transfer import (
+    MeasuredGame,
+    on_one_scale,
+    over_games,
+    transfer_table,
+)
 
 
 def game(name: str, gained: float, *, trained: bool) -> MeasuredGame:

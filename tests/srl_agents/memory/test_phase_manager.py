@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from srl_agents.memory.phase_manager import HostGauge, PhaseManager
-from srl_agents.models.mapped_tensors import MappedTensors
-from srl_agents.models.tensor_roles import HostRole
+from srl_agents.models.memory.mapped_tensors import MappedTensors
+from srl_agents.models.memory.tensor_roles import HostRole
 from srl_envs.errors import MemoryLimitError
 
 MIB = 2**20

@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from srl_agents.engines.kv_packing import EightBits
+from srl_agents.engines.embedded.kv_packing import EightBits
 from srl_agents.memory import architecture, tensor_bytes
 from srl_agents.memory.description import Description, Traffic
-from srl_agents.models.lora_weights import LoRAWeights
-from srl_agents.models.random_model import build
+from srl_agents.models.sources.random_model import build
+from srl_agents.models.weights.lora import LoRAWeights
 from srl_envs.errors import ConfigError
 
 SHAPE = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2, "num_attention_heads": 8,
@@ -105,8 +105,8 @@ def _saved(kind: str, base: str, parameters: str, autocast: bool, layers: int) -
 def test_optimizer_states_are_those_that_a_learner_reports(optimizer: str, tmp_path: Path) -> None:
     from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers import optimizer_state
-    from srl_agents.trainers.sft import SFTLearner
-    from srl_agents.trainers.sft_settings import SFTSettings
+    from srl_agents.trainers.supervised.sft import SFTLearner
+    from srl_agents.trainers.supervised.sft_settings import SFTSettings
 
     folder = build(tmp_path / "model", hidden=256)
     model = architecture.from_folder("test", folder)

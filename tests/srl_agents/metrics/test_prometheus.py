@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_agents.metrics.prometheus import CONTENT_TYPE, Gauge, exposition, metrics_page
-from srl_agents.training.run_gauges import gauges_of
-from srl_agents.training.run_watch import Process, Queue, RunState
+from srl_agents.training.gauges.live_run import Process, Queue, RunState
+from srl_agents.training.gauges.scrape import gauges_of
 from srl_envs.errors import ConfigError
 
 LINE = re.compile(r'(\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)')

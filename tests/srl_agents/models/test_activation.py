@@ -14,13 +14,13 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.embedded.rescoring import Rescorer, SampledReply
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.rescoring import Rescorer, SampledReply
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.models.sources import random_model
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import TrainingBatch

@@ -8,9 +8,9 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError
 
 IDS = torch.tensor([[5, 9, 40, 41, 7]])

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import catalog, hub, smollm2
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import catalog, hub, smollm2
 from srl_envs.errors import ModelError, UnknownPolicyError
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.memory.available import memory_limit
+from srl_agents.models.sources import random_model
 from srl_envs.errors import MemoryLimitError, SRLError
 
 TOO_MANY = 2**50

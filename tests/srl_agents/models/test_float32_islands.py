@@ -10,10 +10,10 @@ import torch
 
 from srl_agents.memory import tensor_bytes
 from srl_agents.memory.architecture import from_folder
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.model_loading import allow_tf32
-from srl_agents.recipes.memory_settings import MemorySettings
+from srl_agents.models.sources import random_model
+from srl_agents.recipes.sections.memory import MemorySettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.lora_targets import Targets
+from srl_agents.models.sources import random_model
+from srl_agents.models.weights.lora_targets import Targets
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs.errors import ConfigError, ModelError

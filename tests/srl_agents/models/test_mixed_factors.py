@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import linear
 
-from srl_agents.models.mixed_factors import lowered, raised, stretches
+from srl_agents.models.weights.mixed_factors import lowered, raised, stretches
 
 LENGTH, RANK, INPUTS, OUTPUTS, SCALING = 3, 2, 5, 4, 0.7
 

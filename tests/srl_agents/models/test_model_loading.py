@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import model_loading, random_model
+from srl_agents.models import model_loading
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs.errors import ConfigError

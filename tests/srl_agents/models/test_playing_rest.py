@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.playing_model import LoRAPlaying
+from srl_agents.models.sources import random_model
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="oneDNN is absent")

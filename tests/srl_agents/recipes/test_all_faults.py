@@ -12,11 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.recipes import other_names
 from srl_agents.recipes.loading import load
+from srl_agents.recipes.sections import other_names
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError, SRLError
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 
 SOUND: dict[str, Any] = {"name": "sound", "env": "connect_four-v0", "model": "tiny"}
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {

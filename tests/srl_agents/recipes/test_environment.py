@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srl_agents.recipes.environment import match_options, surroundings
+from srl_agents.recipes.sections.environment import match_options, surroundings
 
 
 def test_what_surrounds_a_game() -> None:

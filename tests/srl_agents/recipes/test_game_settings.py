@@ -10,7 +10,7 @@ import pytest
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 SHIPPED = "several-games-tiny"
 

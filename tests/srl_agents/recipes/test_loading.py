@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from srl_agents.recipes.loading import find_recipe, load
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.reading.settings import build, dump
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from srl_agents.cli.eval import EvalOptions, planned
-from srl_agents.cli.plan_run import plan_of
+from srl_agents.cli.plan.run import plan_of
 from srl_agents.cli.train import main as train
 from srl_agents.memory.architecture import from_config, shipped
 from srl_agents.memory.devices import target_of, this_machine
@@ -114,7 +114,7 @@ def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) ->
 
 @pytest.mark.slow
 def test_a_model_that_cannot_be_planned_is_tried_all_the_same(tmp_path: Path) -> None:
-    from srl_agents.models.random_model import build
+    from srl_agents.models.sources.random_model import build
     from srl_agents.training.dry_run import dry_run
 
     folder = build(

@@ -12,8 +12,8 @@ from srl_agents.agents.prompt_file import find_prompt
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
-from srl_envs.grammar import parse_reply
-from srl_envs.settings import dump
+from srl_envs.reading.settings import dump
+from srl_envs.turns.grammar import parse_reply
 
 
 def recipe(tmp_path: Path, env_id: str, examples_from: str, *overrides: str) -> LeagueRecipe:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.rewards.learned_reward import COMPONENT, LearnedReward, rule_reward
-from srl_agents.trainers.reward_model_settings import RewardModelSettings
+from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from srl_agents.records import Turn
 from srl_agents.rewards.rubric_term import RubricTerm
 from srl_agents.rewards.terms import Played
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import build
 from srl_envs.rewards import Score
-from srl_envs.settings import build
 
 RIGHT, WRONG = "<action>1</action>", "maybe <action>1</action>"
 PLAYED = episode(

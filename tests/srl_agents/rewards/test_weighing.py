@@ -18,7 +18,7 @@ from srl_agents.rewards.settings import RewardSettings
 from srl_agents.rewards.terms import Judge, Played, RewardTerm
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build
+from srl_envs.reading.settings import build
 
 PAID, STATISTICS = ("outcome", "format"), ("welfare",)
 POLICIES = {"alice@1": "alice"}

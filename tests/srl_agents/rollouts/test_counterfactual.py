@@ -14,7 +14,7 @@ from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.counterfactual import Replays, _Seat
 from srl_envs import make, make_bot
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 GAMES = {
     "connect_four-v0": {"rows": 4, "cols": 4, "k": 3},

@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.engines.decoding import Decoder
+from srl_agents.engines.embedded.decoding import Decoder
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
-from srl_agents.engines.row import Row
 from srl_agents.engines.scripted import ScriptedEngine, key_uniform
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
+from srl_agents.recipes.sections.fault_policy import SurvivalSettings
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Order, Rollouts
-from srl_agents.training.single_parts import relief
-from srl_agents.training.vital_signs import Finding
+from srl_agents.training.faults.vital_signs import Finding
+from srl_agents.training.parts.single import relief
 from srl_envs.errors import MemoryLimitError, ReplyRoomError
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Rollouts

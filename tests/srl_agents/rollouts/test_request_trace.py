@@ -10,7 +10,7 @@ import pytest
 
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.caching.blocks import block_hashes
-from srl_agents.caching.traces import read_trace, renumbered, unlimited_hits
+from srl_agents.caching.simulation.traces import read_trace, renumbered, unlimited_hits
 from srl_agents.cli.main import main
 from srl_agents.engines.protocol import Generation, GenerationRequest
 from srl_agents.engines.scripted import ScriptedEngine, key_uniform

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.random_model import build
+from srl_agents.models.sources.random_model import build
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Order, Rollouts
 from srl_agents.rollouts.asking import PromptTokens
 from srl_envs import make, replay
-from srl_envs.episode import Step, Transcript
+from srl_envs.api.episode import Step, Transcript
 from srl_envs.errors import ConfigError, SandboxError
 
 

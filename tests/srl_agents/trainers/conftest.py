@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from srl_agents.credit.batches import training_batch
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch, Turn
 
 Sampler = Callable[..., TrainingBatch]

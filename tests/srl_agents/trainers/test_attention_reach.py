@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch, WeightVersion
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
-from srl_agents.trainers.attention_reach import AttentionReach, attention_reach, check_reach
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.learner import AdapterLearner
+from srl_agents.trainers.passes.attention_reach import AttentionReach, attention_reach, check_reach
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.trainers.ppo_settings import PPOSettings
-from srl_agents.trainers.sft import SFTLearner
-from srl_agents.trainers.sft_settings import SFTSettings
+from srl_agents.trainers.supervised.sft import SFTLearner
+from srl_agents.trainers.supervised.sft_settings import SFTSettings
 from srl_envs.errors import ConfigError
 
 WINDOW = 8

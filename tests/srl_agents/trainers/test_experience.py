@@ -13,8 +13,8 @@ from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.preferences import PairSettings, PreferenceBatch
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.token_weights import Teaching
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import CriticBatch, Episode, MatchSpec, TrainingBatch, Trajectory, Turn
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings

@@ -24,8 +24,8 @@ from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings
-from srl_agents.trainers.sft import SFTLearner
-from srl_agents.trainers.sft_settings import SFTSettings
+from srl_agents.trainers.supervised.sft import SFTLearner
+from srl_agents.trainers.supervised.sft_settings import SFTSettings
 
 Tensors = dict[str, torch.Tensor]
 PROMPT, SHORT, LONG = (5, 9, 40, 41), (7, 8), (11, 12, 13, 14)

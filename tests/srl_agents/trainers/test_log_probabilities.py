@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch
-from srl_agents.trainers import log_probabilities
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.log_probabilities import LogitForm, token_log_probabilities
+from srl_agents.trainers.passes import log_probabilities
+from srl_agents.trainers.passes.log_probabilities import LogitForm, token_log_probabilities
 from srl_envs.errors import ConfigError
 from tests.srl_agents.trainers.conftest import sample_batch
 

@@ -13,7 +13,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.packed_rows import pack_rows
+from srl_agents.trainers.passes.packed_rows import pack_rows
 from srl_envs.errors import ConfigError
 from tests.srl_agents.trainers.test_shared_prefixes import assert_same_gradients, disturb
 

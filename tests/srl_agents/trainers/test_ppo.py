@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from srl_agents.credit.critic import explained_variance
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.sources import random_model
 from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.ppo import PPOLearner, ValueHead, value_loss
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings

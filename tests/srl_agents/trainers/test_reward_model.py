@@ -15,8 +15,8 @@ from trl import RewardConfig, RewardTrainer
 
 from srl_agents.credit.preferences import Preference, PreferenceBatch
 from srl_agents.models.base_model import BaseModel
-from srl_agents.trainers.reward_model import NAME, RewardLearner
-from srl_agents.trainers.reward_model_settings import RewardModelSettings
+from srl_agents.trainers.supervised.reward_model import NAME, RewardLearner
+from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
 from srl_envs.errors import ConfigError
 
 LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

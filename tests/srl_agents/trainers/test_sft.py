@@ -18,8 +18,8 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.sft import SFTLearner
-from srl_agents.trainers.sft_settings import SFTSettings
+from srl_agents.trainers.supervised.sft import SFTLearner
+from srl_agents.trainers.supervised.sft_settings import SFTSettings
 from srl_envs.errors import ConfigError
 
 Tensors = dict[str, torch.Tensor]

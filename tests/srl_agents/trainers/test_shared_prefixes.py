@@ -15,10 +15,10 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.passes.shared_prefixes import SharedPrefixes, share_prefixes
 from srl_agents.trainers.policy_gradient import micro_batches
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings
-from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
 
 
 def grouped(batch: TrainingBatch) -> TrainingBatch:

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 import torch
-from srl_agents.models import random_model
+from srl_agents.models.sources import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.doctor import main
-from srl_agents.training.diagnosis import diagnose
-from srl_agents.training.survival import EVENTS, write_event
-from srl_agents.training.vital_signs import Finding
+from srl_agents.training.faults.diagnosis import diagnose
+from srl_agents.training.faults.survival import EVENTS, write_event
+from srl_agents.training.faults.vital_signs import Finding
 from srl_envs.errors import ConfigError
 
 HEALTHY = {"reward": 0.1, "invalid_share": 0.02, "flat_groups": 0.3, "rows": 64.0, "entropy": 1.0}

@@ -7,8 +7,8 @@ import pickle
 import threading
 from pathlib import Path
 
-from srl_agents.training.far_trainer import FarView, wait_for_writer
-from srl_agents.training.run_folder import STORE
+from srl_agents.training.cluster.far_trainer import FarView, wait_for_writer
+from srl_agents.training.folder.layout import STORE
 from srl_envs.errors import FaultError
 
 AT_ONCE, LONG_S = 0.0, 60.0

@@ -15,19 +15,19 @@ import torch
 
 from srl_agents.agents import Policy, ScriptedPolicy
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
-from srl_agents.engines.vllm_http import HTTPLink
+from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine
+from srl_agents.engines.vllm.http import HTTPLink
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.catalog import TINY
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
+from srl_agents.models.sources.catalog import TINY
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, WeightUpdate
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
-from srl_agents.training.generation_process import Generator
+from srl_agents.training.ahead.player import Generator
 from srl_agents.transports.files import FilesTransport
 from tests.training_runs import train_run
 from tests.vllm_fake import VLLMFake

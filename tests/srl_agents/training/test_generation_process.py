@@ -15,7 +15,7 @@ from srl_agents.engines.scripted import Deaths, Latency, ScriptedEngine, key_uni
 from srl_agents.records import Episode, MatchSpec, TensorHeader, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
-from srl_agents.training.generation_process import Generator
+from srl_agents.training.ahead.player import Generator
 from srl_envs.errors import ModelError, UnknownVersionError
 
 

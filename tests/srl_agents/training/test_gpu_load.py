@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from srl_agents.training.gpu_load import GPULoad
+from srl_agents.training.gauges.gpu_load import GPULoad
 
 
 def reader(percents: list[float]) -> tuple[Callable[[], float], threading.Event]:

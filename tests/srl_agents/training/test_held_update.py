@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from srl_agents.training.state import Gathered
+from srl_agents.training.loop.state import Gathered
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])

@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 
 from srl_agents.cli.main import main
 from srl_agents.metrics import ConsoleView
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
+from srl_agents.models.sources import random_model
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.init_adapters import check_init_adapters
-from srl_agents.training.run import LeagueTraining
+from srl_agents.training.loop.run import LeagueTraining
+from srl_agents.training.start.adapters import check_init_adapters
 from srl_envs.errors import CheckpointError, ConfigError, UnknownPolicyError
 
 RECIPE = """

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from srl_agents.coordination.processes import Processes
-from srl_agents.league.arenas import Arena
-from srl_agents.league.manager import League
+from srl_agents.league.matchmaking.arenas import Arena
+from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.metrics import ConsoleView
 from srl_agents.models.digests import version_of
@@ -25,10 +25,10 @@ from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate, WeightVersion
 from srl_agents.rollouts.buffer import MatchBuffer, left
-from srl_agents.training.budgets import Budgets
-from srl_agents.training.matches_ahead import MatchesAhead, common_s
-from srl_agents.training.parts import build
-from srl_agents.training.supervised import Supervised
+from srl_agents.training.ahead.orders import MatchesAhead, common_s
+from srl_agents.training.faults.supervised import Supervised
+from srl_agents.training.loop.stages import build
+from srl_agents.training.parts.budgets import Budgets
 from srl_agents.transports.files import FilesTransport
 from srl_agents.transports.held import HeldTransport
 from srl_envs.errors import ConfigError, ModelError

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from srl_agents.league.settings import BudgetSettings
 from srl_agents.records import Episode, MatchSpec, Served, Trajectory, Turn
-from srl_agents.training.budgets import SPENT, Budgets
+from srl_agents.training.parts.budgets import SPENT, Budgets
 
 AGENT = "openai:m@http://127.0.0.1:1/v1"
 MOST = 4

@@ -8,7 +8,7 @@ import pytest
 
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
 from srl_agents.records import MatchResult
-from srl_agents.training.population_run import PopulationRun
+from srl_agents.training.population.rounds import PopulationRun
 
 
 def played(order: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[MatchResult]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
 from srl_agents.records import MatchSpec
-from srl_agents.training.population_workers import WorkerPool
+from srl_agents.training.population.workers import WorkerPool
 
 
 def test_a_worker_that_died_while_it_had_nothing_to_do_is_replaced() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from srl_agents.league.arenas import Arena
-from srl_agents.league.manager import League
-from srl_agents.league.promotion import PromotionSettings
+from srl_agents.league.matchmaking.arenas import Arena
+from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion
-from srl_agents.training.promotion_gate import PromotionGate
+from srl_agents.training.loop.promotion_gate import PromotionGate
 
 CANDIDATE, BEST, ANCHOR = WeightVersion("alice", 5, "d" * 16), "tiny", "bot:middle"
 SETTINGS = PromotionSettings(elo1=150, batch_pairs=10, anchor_pairs=10, anchor_margin=0.3)

@@ -12,7 +12,7 @@ import pytest
 import srl_envs
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.recorded_games import RECORDED, recorded_games
+from srl_agents.training.start.recorded_games import RECORDED, recorded_games
 from srl_envs import Transcript
 from srl_envs.errors import ConfigError
 

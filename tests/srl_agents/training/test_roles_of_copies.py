@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srl_agents.training.memory_roles import needs_of
+from srl_agents.training.parts.memory_roles import needs_of
 
 
 def test_of_two_copies_one_is_there_in_each_phase() -> None:

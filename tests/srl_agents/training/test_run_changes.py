@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from srl_agents.recipes.rollout_settings import RolloutSettings
+from srl_agents.recipes.sections.rollout import RolloutSettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.training.run_changes import MEANINGS, Change, keep_changes, repeats_since
-from srl_agents.training.run_folder import changes_of, check_folder, write_recipe
-from srl_agents.training.survival import play_halved_after, write_event
-from srl_agents.training.vital_signs import Finding
+from srl_agents.training.faults.survival import play_halved_after, write_event
+from srl_agents.training.faults.vital_signs import Finding
+from srl_agents.training.folder.changes import MEANINGS, Change, keep_changes, repeats_since
+from srl_agents.training.folder.layout import changes_of, check_folder, write_recipe
 
 RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
 

@@ -12,11 +12,11 @@ import yaml
 
 from srl_agents.league.settings import EvaluationSettings, OpponentSettings
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
-from srl_agents.recipes.rollout_settings import RolloutSettings
+from srl_agents.recipes.sections.rollout import RolloutSettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.training.run_folder import (
+from srl_agents.training.folder.layout import (
     RECIPE,
     check_folder,
     link_label,

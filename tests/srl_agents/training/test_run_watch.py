@@ -16,12 +16,12 @@ import pytest
 import yaml
 
 from srl_agents.cli.main import main
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
-from srl_agents.training.guests import desks
-from srl_agents.training.run_folder import BUFFER, RECIPE, STORE
-from srl_agents.training.run_watch import RunWatch
+from srl_agents.training.folder.layout import BUFFER, RECIPE, STORE
+from srl_agents.training.gauges.live_run import RunWatch
+from srl_agents.training.parts.guests import desks
 from srl_envs.errors import ConfigError
 
 RECORD = {
@@ -34,7 +34,7 @@ RECORD = {
 }  # fmt: skip
 HOLDER = """
 import sys, time
-from srl_agents.league.store import LeagueStore
+from srl_agents.league.store.history import LeagueStore
 with LeagueStore(sys.argv[1]):
     print("holds", flush=True)
     time.sleep(600)

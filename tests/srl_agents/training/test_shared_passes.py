@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.recipes.survival_settings import SurvivalSettings
+from srl_agents.models.sources import random_model
+from srl_agents.recipes.sections.fault_policy import SurvivalSettings
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.training import step
-from srl_agents.training.survival import EVENTS, Survival
+from srl_agents.training.faults.survival import EVENTS, Survival
+from srl_agents.training.loop import step
 from srl_envs.errors import MemoryLimitError
 from tests.srl_agents.trainers.conftest import sample_batch
 

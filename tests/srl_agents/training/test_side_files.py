@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from srl_agents.league.evaluation_schedule import FINAL
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, TensorBoard
 from srl_agents.metrics.sinks import METRICS, TENSORBOARD, read_lines
 from srl_agents.recipes.loading import load
@@ -20,10 +20,10 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts.request_trace import REQUESTS
 from srl_agents.rollouts.transcripts import TRANSCRIPTS
-from srl_agents.training import side_files
-from srl_agents.training.run import LeagueTraining
-from srl_agents.training.survival import read_events, write_event
-from srl_agents.training.vital_signs import Finding
+from srl_agents.training.faults.survival import read_events, write_event
+from srl_agents.training.faults.vital_signs import Finding
+from srl_agents.training.loop import side_files
+from srl_agents.training.loop.run import LeagueTraining
 
 
 def record(update: int, reward: float = 0.5) -> Record:

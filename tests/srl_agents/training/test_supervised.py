@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.training.supervised import Supervised, be_child
+from srl_agents.training.faults.supervised import Supervised, be_child
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, SRLError
 
 QUIET = ["-c", "import sys; sys.stdin.buffer.read()"]
@@ -122,7 +122,7 @@ def test_a_sign_of_life_forgives_what_was_before(supervise: Callable[..., Superv
 PARENT = """
 import sys
 from pathlib import Path
-from srl_agents.training.supervised import Supervised
+from srl_agents.training.faults.supervised import Supervised
 child = Supervised("the child", sys.argv[2:], Path(sys.argv[1]), patience_s=9.0, restarts=0)
 child.start()
 print(child.pid, flush=True)

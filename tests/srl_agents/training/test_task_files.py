@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.task_files import TASK_FILES, check_task_files, keep_task_files
+from srl_agents.training.start.task_files import TASK_FILES, check_task_files, keep_task_files
 from srl_envs.errors import ConfigError
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.recipes.fault_kinds import FAULTS
-from srl_agents.recipes.survival_settings import SurvivalSettings
-from srl_agents.training.vital_signs import VitalSigns
+from srl_agents.recipes.sections.fault_kinds import FAULTS
+from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.training.faults.vital_signs import VitalSigns
 from srl_envs.errors import ConfigError
 
 STEADY = {"loss": 0.5, "grad_norm": 2.0, "reward": 0.0, "entropy": 1.0, "kl": 0.1}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.recipes.warm_start_settings import WarmStartSettings
+from srl_agents.models.sources import random_model
+from srl_agents.recipes.sections.warm_start import WarmStartSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.sharing.demonstrations import Demonstration
-from srl_agents.training.warm_start import _shuffled, demonstrations_of
+from srl_agents.training.start.imitation import _shuffled, demonstrations_of
 from srl_envs.errors import ConfigError
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from srl_agents.recipes.environment import match_options
-from srl_agents.training.wrapped_bots import require_played
+from srl_agents.recipes.sections.environment import match_options
+from srl_agents.training.start.wrapped_bots import require_played
 from srl_envs.errors import ConfigError
 
 HISTORY = {"kind": "HistoryWindow", "turns": 2}

@@ -24,8 +24,8 @@ import pytest
 import torch
 
 from srl_agents.models.digests import version_of
+from srl_agents.recipes.checks.sections import check_installed
 from srl_agents.recipes.loading import load
-from srl_agents.recipes.recipe_checks import check_installed
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate
 from srl_agents.testing import check_transport

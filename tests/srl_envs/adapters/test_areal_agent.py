@@ -109,7 +109,7 @@ def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from areal.experimental.openai.proxy.workflow import OpenAIProxyWorkflow
     from areal.infra.rpc.serialization import serialize_value
 
-    from srl_agents.models.random_model import build
+    from srl_agents.models.sources.random_model import build
 
     folder = build(tmp_path / "model")
     (tmp_path / "engine_of_bots.py").write_text(ENGINE)
@@ -170,7 +170,7 @@ def replies_of(tokenizer: Any, interaction: Any) -> list[str]:
 
 
 def test_every_seat_learns_from_its_own_pay(proxy: Any) -> None:
-    from srl_agents.models.random_model import random_tokenizer
+    from srl_agents.models.sources.random_model import random_tokenizer
 
     play = proxy(ENV, SRLAgent(ENV, turn_discount=0.9), turn_discount=0.9)
     made = list(play(rows([4])[0]).values())
@@ -186,7 +186,7 @@ def test_every_seat_learns_from_its_own_pay(proxy: Any) -> None:
 
 
 def test_whole_conversations_keep_their_turns_and_all_their_pay(proxy: Any) -> None:
-    from srl_agents.models.random_model import random_tokenizer
+    from srl_agents.models.sources.random_model import random_tokenizer
 
     game = "iterated_dilemma-v0"
     play = proxy(

@@ -15,9 +15,10 @@ pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: pip install o
 import neighbours_guide
 
 import srl_envs
-from srl_envs import making, registry
+from srl_envs import registry
 from srl_envs.adapters import open_spiel
 from srl_envs.adapters.open_spiel import OpenSpielGame, register_game, scaled_returns
+from srl_envs.api import making
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.testing import CHECKS

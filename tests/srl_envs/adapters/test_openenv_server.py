@@ -26,8 +26,8 @@ from openenv.core.generic_client import GenericEnvClient
 import srl_envs
 from srl_envs.adapters.openenv import SRLAction, SRLClient, SRLEnvironment, create_server
 from srl_envs.errors import ConfigError, EpisodeOverError, SandboxError
-from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
+from srl_envs.turns.grammar import action
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of OpenEnv and its dependencies
 

@@ -18,7 +18,7 @@ import skyrl_gym
 import srl_envs
 from srl_envs.adapters import skyrl as door
 from srl_envs.errors import ConfigError, UnknownEnvironmentError
-from srl_envs.single import GameSingle
+from srl_envs.views.single import GameSingle
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of SkyRL and its dependencies
 
@@ -149,7 +149,7 @@ def test_skyrls_generator_plays_the_rows_of_the_file(tmp_path: Path) -> None:
     from skyrl.train.generators.base import TrajectoryID
     from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 
-    from srl_agents.models.random_model import random_tokenizer
+    from srl_agents.models.sources.random_model import random_tokenizer
 
     name = door.register(ENV, opponents={1: "random"})
     path = tmp_path / "train.jsonl"

@@ -22,8 +22,8 @@ from srl_envs.adapters import textarena as adapter
 from srl_envs.adapters.textarena import TextArenaView, register_game, register_view
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, EpisodeOverError, IllegalMoveError, NeighbourError
-from srl_envs.grammar import action
 from srl_envs.testing import CHECKS, opening
+from srl_envs.turns.grammar import action
 
 TIC = "textarena/tic_tac_toe-v0"
 KUHN = "textarena/kuhn_poker_train-v0"

@@ -16,8 +16,8 @@ import srl_envs
 from srl_envs.adapters.trl import TRLGame, environment_factory, rows
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
-from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
+from srl_envs.turns.grammar import action
 
 TINY = Path(__file__).parents[3] / "srl_agents/models/tiny"
 

@@ -100,7 +100,7 @@ def test_verl_reads_the_file_and_calls_the_reward(tmp_path: Path) -> None:
 
     path = tmp_path / "train.parquet"
     assert door.write_rows(door.rows(ENV, range(4), opponents="strong", problems=1), path) == 4
-    from srl_agents.models import random_model
+    from srl_agents.models.sources import random_model
 
     tokenizer = AutoTokenizer.from_pretrained(random_model.build(tmp_path / "model"))
     config = OmegaConf.create({"max_prompt_length": 2048, "cache_dir": str(tmp_path / "cache")})

@@ -19,7 +19,7 @@ pytest.importorskip(
 import neighbours_guide
 
 import srl_envs
-from srl_agents.models.random_model import build
+from srl_agents.models.sources.random_model import build
 from srl_envs.adapters import verl as door
 from srl_envs.errors import ConfigError, NeighbourError
 
@@ -46,7 +46,7 @@ class Engine:
     ) -> Any:
         from verl.workers.rollout.replica import TokenOutput
 
-        from srl_agents.models.random_model import random_tokenizer
+        from srl_agents.models.sources.random_model import random_tokenizer
 
         tokenizer = self.tokenizer = self.tokenizer or random_tokenizer()
         seen = tokenizer.decode(prompt_ids).rpartition("<|im_start|>user\n")[2]
@@ -89,7 +89,7 @@ def batch_of(rows: list[dict[str, Any]], folder: Path, config: Any) -> dict[str,
     """As veRL's loader gives them, from the file."""
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
-    from srl_agents.models.random_model import random_tokenizer
+    from srl_agents.models.sources.random_model import random_tokenizer
 
     path = folder / "train.parquet"
     door.write_rows(rows, path)

@@ -20,7 +20,7 @@ from srl_envs.families.dilemmas.blotto import (
     values_key,
 )
 from srl_envs.families.dilemmas.blotto_bots import best_answer, fictitious_play, read_view
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 ENV = "blotto-v0"
 SIZES = st.tuples(st.integers(5, 50), st.integers(3, 7))

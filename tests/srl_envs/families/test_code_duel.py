@@ -36,9 +36,9 @@ from srl_envs.families.coding.submissions import (
     read_attacks,
     read_program,
 )
-from srl_envs.grammar import action, parse_reply
 from srl_envs.sandbox import Budget, Limits
 from srl_envs.sandbox.jobs import processor_crowding
+from srl_envs.turns.grammar import action, parse_reply
 
 BOTS = ["random_bot", "empty_bot", "middle_bot", "strong_bot", "held_out_bot"]
 ZERO = "def solve(data):\n    return 0"

@@ -27,8 +27,8 @@ from srl_envs.families.words.codewords_duet import (
     too_close,
 )
 from srl_envs.families.words.codewords_duet_bots import read
-from srl_envs.grammar import action
 from srl_envs.lexicon import associations
+from srl_envs.turns.grammar import action
 
 ENV = "codewords_duet-v0"
 WORD = st.text("abc", max_size=5)

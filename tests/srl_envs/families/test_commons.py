@@ -26,7 +26,7 @@ from srl_envs.families.dilemmas.commons import (
     ration,
 )
 from srl_envs.families.dilemmas.commons_bots import fair_share, read_view
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 ENV = "commons-v0"
 Policy = Callable[[str], str]

@@ -18,9 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from srl_envs.errors import IllegalMoveError
-from srl_envs.families.coding.golf_form import names_bound, one_form
-from srl_envs.families.coding.golf_names import BUILTINS, METHODS, MODULES, NAMES
-from srl_envs.families.coding.golf_size import program_size
+from srl_envs.families.coding.golf.form import names_bound, one_form
+from srl_envs.families.coding.golf.names import BUILTINS, METHODS, MODULES, NAMES
+from srl_envs.families.coding.golf.size import program_size
 from srl_envs.families.coding.problems import FAMILIES
 from srl_envs.families.coding.submissions import read_program
 

@@ -22,7 +22,7 @@ from srl_envs.families.dilemmas.iterated_dilemma import (
     table_key,
 )
 from srl_envs.families.dilemmas.iterated_dilemma_bots import read_view
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 ENV = "iterated_dilemma-v0"
 TRUST = ((5, 5), (0, 7), (7, 0), (2, 2))

@@ -25,9 +25,9 @@ from srl_envs.families.bargaining.negotiation import (
     worth,
 )
 from srl_envs.families.bargaining.negotiation_bots import _their_values, read_view
-from srl_envs.grammar import action
 from srl_envs.redteam.attacks import Attack
-from srl_envs.redteam.misbehaviour import measure
+from srl_envs.redteam.probes.misbehaviour import measure
+from srl_envs.turns.grammar import action
 
 ENV = "negotiation-v0"
 TALKS = Talks((2, 1, 3), ((1, 2, 2), (2, 6, 0)), (1, 3), 0)

@@ -25,8 +25,8 @@ from srl_envs.families.coding.pair_programming import (
 from srl_envs.families.coding.pair_programming_bots import recognized, strong_bot
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
 from srl_envs.families.coding.submissions import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES, read_program
-from srl_envs.grammar import parse_reply
 from srl_envs.messages import clean_message
+from srl_envs.turns.grammar import parse_reply
 
 ZERO = "def solve(data):\n    return 0"
 TIERS = ("random", "middle", "strong", "held_out")

@@ -26,7 +26,7 @@ from srl_envs.families.dilemmas.public_goods import (
     round_points,
 )
 from srl_envs.families.dilemmas.public_goods_bots import read_view
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 ENV = "public_goods-v0"
 Policy = Callable[[str], str]

@@ -21,9 +21,9 @@ from srl_envs.families.coding.spec_golf import SpecGolf
 from srl_envs.families.coding.tasks import RecordedTask, check_source
 from srl_envs.families.coding.tasks.asserts import single_asserts
 from srl_envs.families.coding.tasks.recorded import with_preamble
+from srl_envs.reading.task_rows import UnusableTaskWarning
 from srl_envs.row_seeds import naming_rows
 from srl_envs.sandbox import Outcome
-from srl_envs.task_rows import UnusableTaskWarning
 from srl_envs.testing import CHECKS
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"

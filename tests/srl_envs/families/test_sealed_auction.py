@@ -11,7 +11,7 @@ from srl_envs.core import Streams, split_of_instance
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.bargaining.sealed_auction import LEAST_BID, Sale, SealedAuction, settle
 from srl_envs.families.bargaining.sealed_auction_bots import best_bid, read_view, worth_if_won
-from srl_envs.grammar import action
+from srl_envs.turns.grammar import action
 
 ENV = "sealed_auction-v0"
 PRIVATE = Sale(

@@ -12,12 +12,12 @@ from in_process import InProcess
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.families.coding import spec_golf_bots
-from srl_envs.families.coding.golf_size import program_size
+from srl_envs.families.coding.golf.size import program_size
 from srl_envs.families.coding.known_tasks import known_task
 from srl_envs.families.coding.problems import DIFFICULTIES
 from srl_envs.families.coding.spec_golf import Attempt, GolfState, SpecGolf, round_winner
 from srl_envs.families.coding.submissions import EMPTY_PROGRAM, read_program
-from srl_envs.grammar import parse_reply
+from srl_envs.turns.grammar import parse_reply
 
 ZERO = "def solve(data):\n    return 0"
 

@@ -25,7 +25,7 @@ from srl_envs.families.words.undercover import (
 from srl_envs.families.words.undercover_bots import fit, read
 from srl_envs.lexicon import undercover_pairs
 from srl_envs.redteam.attacks import Attack
-from srl_envs.redteam.misbehaviour import measure
+from srl_envs.redteam.probes.misbehaviour import measure
 
 ENV = "undercover-v0"
 

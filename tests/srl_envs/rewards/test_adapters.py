@@ -13,7 +13,7 @@ import pytest
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.rewards import Rubric, Score
 from srl_envs.rewards.adapters import trl_reward, verifiers_reward
-from srl_envs.rewards.rubric import Part
+from srl_envs.rewards.rubric.weighing import Part
 
 RUBRIC = Rubric.from_config({"parts": {"answer": {"kind": "answer", "weight": 2.0}}})
 

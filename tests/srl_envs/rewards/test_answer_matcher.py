@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import MATCH_REASONS, AnswerMatcher, AnswerPolicy, Score
-from srl_envs.rewards.extraction import action_block, answer_tag, boxes, last_boxed, plain
-from srl_envs.rewards.number import read_number
-from srl_envs.rewards.parser import parse
-from srl_envs.rewards.trees import Unreadable
+from srl_envs.rewards.matcher.extraction import action_block, answer_tag, boxes, last_boxed, plain
+from srl_envs.rewards.matcher.notation.number import read_number
+from srl_envs.rewards.matcher.notation.parser import parse
+from srl_envs.rewards.matcher.notation.trees import Unreadable
 
 MATCHER = AnswerMatcher()
 DEV_PAIRS = Path(__file__).parents[4] / "shared" / "data" / "answers_dev.jsonl"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs.rewards import AnswerMatcher, AnswerPolicy
-from srl_envs.rewards.hedges import _BLURS, _DENIALS
+from srl_envs.rewards.matcher.words.hedges import _BLURS, _DENIALS
 
 ROWS = [
     json.loads(line)

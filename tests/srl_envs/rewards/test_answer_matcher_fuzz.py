@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_envs.rewards import MATCH_REASONS, AnswerMatcher, AnswerPolicy
-from srl_envs.rewards.extraction import EXTRACTORS
-from srl_envs.rewards.notation import unify
-from srl_envs.rewards.parser import parse
-from srl_envs.rewards.quantities import read_quantity
-from srl_envs.rewards.spelled import read_number_word, read_ordinal, with_digits
-from srl_envs.rewards.trees import Unreadable, show
-from srl_envs.rewards.units import read_unit
-from srl_envs.rewards.wording import read_choice, read_date, read_names
+from srl_envs.rewards.matcher.extraction import EXTRACTORS
+from srl_envs.rewards.matcher.notation.parser import parse
+from srl_envs.rewards.matcher.notation.trees import Unreadable, show
+from srl_envs.rewards.matcher.notation.unified import unify
+from srl_envs.rewards.matcher.words.quantities import read_quantity
+from srl_envs.rewards.matcher.words.spelled import read_number_word, read_ordinal, with_digits
+from srl_envs.rewards.matcher.words.texts import read_choice, read_date, read_names
+from srl_envs.rewards.matcher.words.units import read_unit
 
 LENIENT = AnswerMatcher(
     AnswerPolicy(

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from srl_envs.rewards import AnswerMatcher, AnswerPolicy
-from srl_envs.rewards.notation import unify
+from srl_envs.rewards.matcher.notation.unified import unify
 
 ROWS = [
     json.loads(line)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srl_envs.rewards import MATCH_REASONS, AnswerMatcher, AnswerPolicy
-from srl_envs.rewards.extraction import EXTRACTORS
+from srl_envs.rewards.matcher.extraction import EXTRACTORS
 
 ROWS = [
     json.loads(line)

@@ -10,15 +10,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from srl_envs.errors import ConfigError
-from srl_envs.rewards import AnswerMatcher, AnswerPolicy, functions
-from srl_envs.rewards.complex_numbers import Complex, Value, apply
-from srl_envs.rewards.extraction import joined_boxes, plain, prose
-from srl_envs.rewards.parser import parse
-from srl_envs.rewards.quantities import read_quantity
-from srl_envs.rewards.spelled import read_number_word
-from srl_envs.rewards.trees import show
-from srl_envs.rewards.units import read_unit
-from srl_envs.rewards.wording import read_date, read_names
+from srl_envs.rewards import AnswerMatcher, AnswerPolicy
+from srl_envs.rewards.matcher.extraction import joined_boxes, plain, prose
+from srl_envs.rewards.matcher.notation.parser import parse
+from srl_envs.rewards.matcher.notation.trees import show
+from srl_envs.rewards.matcher.numbers import functions
+from srl_envs.rewards.matcher.numbers.complex_plane import Complex, Value, apply
+from srl_envs.rewards.matcher.words.quantities import read_quantity
+from srl_envs.rewards.matcher.words.spelled import read_number_word
+from srl_envs.rewards.matcher.words.texts import read_date, read_names
+from srl_envs.rewards.matcher.words.units import read_unit
 
 
 @pytest.mark.parametrize(

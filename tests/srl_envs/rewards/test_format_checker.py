@@ -14,7 +14,7 @@ import yaml
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import FORMAT_REASONS, FormatChecker, FormatSpec
 from srl_envs.rewards.blocks import scan_boxes, scan_fences, scan_tags
-from srl_envs.rewards.format_wording import EXAMPLE_HEADING
+from srl_envs.rewards.format.wording import EXAMPLE_HEADING
 
 HERE = Path(__file__).parent
 SETTINGS: dict[str, dict[str, Any]] = json.loads((HERE / "format_settings.json").read_text())

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs.errors import ConfigError
-from srl_envs.rewards.json_schema import DIALECT, JsonSchema
-from srl_envs.rewards.linear_regex import LinearRegex
+from srl_envs.rewards.format.json_schema import DIALECT, JsonSchema
+from srl_envs.rewards.format.linear_regex import LinearRegex
 from srl_envs.rewards.strict_json import JsonFaultError, parse_json
 
 VALUES = st.recursive(

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import FormatChecker, FormatSpec, Rubric, Score, summary
-from srl_envs.rewards.rubric import MOOT, Part
-from srl_envs.rewards.scorers import (
+from srl_envs.rewards.rubric.scorers import (
     AnswerScorer,
     CodeScorer,
     CodeSettings,
     FormatScorer,
     settled,
 )
+from srl_envs.rewards.rubric.weighing import MOOT, Part
 from srl_envs.sandbox import CodeExecutor, Outcome
 
 MATHS = {

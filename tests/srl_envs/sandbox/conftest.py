@@ -39,7 +39,7 @@ def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
             text = (copy / file).read_text()
             assert there in text, f"{file} has changed; name the new place of {there!r} here"
             (copy / file).write_text(text.replace(there, gone))
-        for path in (tmp_path, copy, *copy.iterdir()):
+        for path in (tmp_path, copy, *copy.rglob("*")):
             path.chmod(0o755)
         monkeypatch.setattr(server, "_INSIDE", str(copy))
 

@@ -13,7 +13,8 @@ from plain_data import PLAIN
 
 from srl_envs.sandbox import CodeExecutor, same_value
 from srl_envs.sandbox.dispatch import Run
-from srl_envs.sandbox.inside import codec, wire
+from srl_envs.sandbox.inside import wire
+from srl_envs.sandbox.inside.exchange import codec
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),

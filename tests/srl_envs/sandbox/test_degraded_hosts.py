@@ -14,7 +14,7 @@ from tiers import executor_of
 
 from srl_envs.errors import SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
-from srl_envs.sandbox.inside import syscalls
+from srl_envs.sandbox.inside.confinement import syscalls
 
 MOUNTING = ("mount", "umount2", "pivot_root")
 PROBE = """
@@ -35,7 +35,7 @@ def on_a_host_without(calls: tuple[str, ...], code: int = errno.EPERM) -> str:
     """Tier, layers and output of a probing program where these system calls are refused."""
     script = f"""
 import os
-from srl_envs.sandbox.inside import kernel, rules
+from srl_envs.sandbox.inside.confinement import kernel; from srl_envs.sandbox.inside.confinement import rules
 from srl_envs.sandbox import CodeExecutor
 from srl_envs.errors import SandboxError
 refused = dict.fromkeys({calls!r}, rules.error({code}))

@@ -55,16 +55,16 @@ print("kept" if 0 <= hard <= {most} else "through")
 
 
 def unlimited(name: str) -> tuple[str, str, str]:
-    return "confine.py", f'_limit("{name}"', f'_limit("{name}_NONE"'
+    return "confinement/layers.py", f'_limit("{name}"', f'_limit("{name}_NONE"'
 
 
 def namespace(flag: str) -> tuple[str, str, str]:
-    return "jail.py", f"    | kernel.{flag}\n", ""
+    return "confinement/jail.py", f"    | kernel.{flag}\n", ""
 
 
 LAYERS = {
     "read-only mounts": Layer(
-        "jail.py",
+        "confinement/jail.py",
         '    kernel.seal_mount("/", devices=True)\n',
         "",
         # the mount answers before Landlock does; the word mkdir lets the filter pass it
@@ -75,39 +75,39 @@ LAYERS = {
         "import os\nprint('kept' if os.getppid() == 1 else 'through')",
     ),
     "landlock": Layer(
-        "confine.py",
+        "confinement/layers.py",
         "            kernel.landlock_restrict(ruleset)\n",
         "            pass\n",
         attempt("os.listdir('/')"),
     ),
     "landlock without namespaces": Layer(
-        "confine.py",
+        "confinement/layers.py",
         "            kernel.landlock_restrict(ruleset)\n",
         "            pass\n",
         attempt("open('/etc/passwd')"),
         tier="landlock",
     ),
     "base filter": Layer(
-        "confine.py",
+        "confinement/layers.py",
         "    base.install()\n    sealed",
         "    sealed",
         attempt("__import__('socket').socket()"),
     ),
     "program filter": Layer(
-        "confine.py",
+        "confinement/layers.py",
         "            self.filters[scratch, request.processes > 1].install(os.getpid())\n",
         "            pass\n",
         attempt("os.fork() or os._exit(0)"),
     ),
     "sealed files": Layer(
-        "filters.py",
+        "confinement/filters.py",
         '        rules["open"] = rules["openat"] = error(errno.EACCES)\n',
         "        pass\n",
         attempt("open('/etc/passwd')"),
         tier="seccomp",
     ),
     "own user": Layer(
-        "confine.py",
+        "confinement/layers.py",
         "        _leave_root(confinement, uid, [os.__file__, *found.values()])\n",
         "        pass\n",
         "import os\nprint('through' if os.getuid() == 0 else 'kept')",
@@ -121,13 +121,13 @@ LAYERS = {
         "import os\nprint('through' if 'SRL_TOKEN' in os.environ else 'kept')",
     ),
     "closed descriptors": Layer(
-        "confine.py",
+        "confinement/layers.py",
         "        self._close()\n        self._limit(request)",
         "        self._limit(request)",
         attempt("os.fstat(6)"),
     ),
     "memory limit": Layer(
-        "confine.py",
+        "confinement/layers.py",
         '            _limit("RLIMIT_AS", self.base_bytes + request.memory_bytes, required=True)\n',
         "            pass\n",
         attempt("__import__('mmap').mmap(-1, 200 << 20)"),  # touches none of it: no processor time
@@ -142,7 +142,7 @@ LAYERS = {
     "thread limit": Layer(*unlimited("RLIMIT_NPROC"), at_most(4096, "RLIMIT_NPROC")),
     "kernel's processor limit": Layer(*unlimited("RLIMIT_CPU"), at_most(10, "RLIMIT_CPU")),
     "no locked memory": Layer(
-        "confine.py", '"RLIMIT_MEMLOCK", ', "", at_most(0, "RLIMIT_MEMLOCK")
+        "confinement/layers.py", '"RLIMIT_MEMLOCK", ', "", at_most(0, "RLIMIT_MEMLOCK")
     ),
 }  # fmt: skip
 
@@ -180,7 +180,9 @@ def test_a_root_that_is_not_private_is_noticed_before_anything_runs(
         "", "", "", "import os\nprint('through' if os.path.exists('/etc/passwd') else 'kept')"
     )
     assert found(root, whole(root.tier)) == "kept"
-    without(("jail.py", "    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)", "    return"))
+    without(
+        ("confinement/jail.py", "    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)", "    return")
+    )
     with pytest.raises(SandboxError, match="without effect"):
         CodeExecutor(LIMITS, isolation="namespaces")
 
@@ -206,7 +208,7 @@ def test_capabilities_are_gone(tier: str, without: Callable[..., None]) -> None:
     assert capabilities(tier) <= {0, users}
     if tier == "namespaces":  # whose user namespace gives them to everybody
         drop = "            kernel.Dropping(but_users=but_users)()\n"
-        without(("confine.py", drop, "            pass\n"))
+        without(("confinement/layers.py", drop, "            pass\n"))
         assert not capabilities(tier) <= {0, users}
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from plain_data import PLAIN
 
 from srl_envs.sandbox import CodeExecutor
-from srl_envs.sandbox.inside import replies
-from srl_envs.sandbox.inside.channel import Gone
+from srl_envs.sandbox.inside.checking import replies
+from srl_envs.sandbox.inside.exchange.channel import Gone
 
 ADD = "def solve(a, b): return a + b"
 DOUBLE = "def solve(n): return [2 * v for v in n]"

@@ -11,7 +11,7 @@ import pytest
 from tiers import executor_of
 
 from srl_envs.sandbox import CodeExecutor
-from srl_envs.sandbox.inside import filters, kernel, paths, syscalls
+from srl_envs.sandbox.inside.confinement import filters, kernel, paths, syscalls
 
 
 def printed(executor: CodeExecutor, program: str) -> str:

@@ -317,30 +317,30 @@ class Rule(NamedTuple):
 def numbered(name: str, x86_64: int, aarch64: int) -> tuple[tuple[str, str, str], ...]:
     """Edits that allow a call."""
     return (
-        ("syscalls.py", "X86_64 = {\n", f'X86_64 = {{\n    "{name}": {x86_64},\n'),
-        ("syscalls.py", "AARCH64 = {\n", f'AARCH64 = {{\n    "{name}": {aarch64},\n'),
-        ("filters.py", "\nread write ", f"\n{name} read write "),
+        ("confinement/syscalls.py", "X86_64 = {\n", f'X86_64 = {{\n    "{name}": {x86_64},\n'),
+        ("confinement/syscalls.py", "AARCH64 = {\n", f'AARCH64 = {{\n    "{name}": {aarch64},\n'),
+        ("confinement/filters.py", "\nread write ", f"\n{name} read write "),
     )
 
 
 RULES = {
     "messages": Rule(
         (
-            ("filters.py", "masked(1, ~_SOCK_FLAGS, _SOCK_STREAM)", "masked(1, 0, 0)"),
-            ("filters.py", '    rules["sendto"] = ', '    rules["-"] = '),
+            ("confinement/filters.py", "masked(1, ~_SOCK_FLAGS, _SOCK_STREAM)", "masked(1, 0, 0)"),
+            ("confinement/filters.py", '    rules["sendto"] = ', '    rules["-"] = '),
         )
     ),
-    "processes": Rule((("filters.py", "below(0, _CLOCKS)", "masked(0, 0, 0)"),), "namespaces"),
-    "page_cache": Rule((("filters.py", '"preadv2": allow_if(one_of(5, (0,))', '"preadv2": allow_if(masked(5, 0, 0)'),)),
-    "file_locks": Rule((("filters.py", "error(_NOTHING)), otherwise=allow())", "allow()), otherwise=allow())"),)),
-    "futexes": Rule((("filters.py", '    rules["futex"] = _own_futexes()\n', ""),), "seccomp"),
-    "open_files": Rule((("confine.py", "null = os.open(os.devnull, os.O_RDWR)\n        for", "null = os.dup(2)\n        for"),)),
+    "processes": Rule((("confinement/filters.py", "below(0, _CLOCKS)", "masked(0, 0, 0)"),), "namespaces"),
+    "page_cache": Rule((("confinement/filters.py", '"preadv2": allow_if(one_of(5, (0,))', '"preadv2": allow_if(masked(5, 0, 0)'),)),
+    "file_locks": Rule((("confinement/filters.py", "error(_NOTHING)), otherwise=allow())", "allow()), otherwise=allow())"),)),
+    "futexes": Rule((("confinement/filters.py", '    rules["futex"] = _own_futexes()\n', ""),), "seccomp"),
+    "open_files": Rule((("confinement/layers.py", "null = os.open(os.devnull, os.O_RDWR)\n        for", "null = os.dup(2)\n        for"),)),
     "machine_state": Rule(numbered("sysinfo", 99, 179)),
-    "user_counts": Rule((("filters.py", "_SIGNALS = 32", "_SIGNALS = 65"), ("confine.py", "        _leave_root(confinement, uid, [os.__file__, *found.values()])\n", "        pass\n"))),
-    "host_name": Rule((("jail.py", "    kernel.name_host(_HOST_NAME)\n", ""),), "namespaces"),
-    "host_paths": Rule((("paths.py", "return PYTHON + path[len(prefix) :]", "return path"),), "namespaces"),
-    "file_metadata": Rule((("jail.py", "    kernel.unmount(_OLD)\n    os.rmdir(_OLD)\n", "    kernel.mount(_OLD + '/etc', '/etc', None, kernel.MS_BIND)\n"),), "namespaces"),
-    "file_contents": Rule((("confine.py", "            kernel.landlock_restrict(ruleset)\n", "            pass\n"),)),
+    "user_counts": Rule((("confinement/filters.py", "_SIGNALS = 32", "_SIGNALS = 65"), ("confinement/layers.py", "        _leave_root(confinement, uid, [os.__file__, *found.values()])\n", "        pass\n"))),
+    "host_name": Rule((("confinement/jail.py", "    kernel.name_host(_HOST_NAME)\n", ""),), "namespaces"),
+    "host_paths": Rule((("confinement/paths.py", "return PYTHON + path[len(prefix) :]", "return path"),), "namespaces"),
+    "file_metadata": Rule((("confinement/jail.py", "    kernel.unmount(_OLD)\n    os.rmdir(_OLD)\n", "    kernel.mount(_OLD + '/etc', '/etc', None, kernel.MS_BIND)\n"),), "namespaces"),
+    "file_contents": Rule((("confinement/layers.py", "            kernel.landlock_restrict(ruleset)\n", "            pass\n"),)),
 }  # fmt: skip
 
 

@@ -9,8 +9,8 @@ import pytest
 import srl_envs
 from srl_envs.errors import ConfigError, TranscriptError
 from srl_envs.parallel import GameEnv
+from srl_envs.reading.wrapper_kinds import WRAPPERS, code_named_by
 from srl_envs.testing.episodes import record
-from srl_envs.wrapper_kinds import WRAPPERS, code_named_by
 from srl_envs.wrappers import HistoryWindow, PotentialShaping, TurnLimit, Wrapper
 
 HERE = __name__

@@ -9,8 +9,7 @@ from functools import lru_cache
 from srl_envs.families.coding.judging import LIMITS, Judge
 from srl_envs.families.coding.tasks import humaneval, mbpp
 from srl_envs.families.coding.tasks.recorded import RecordedRow, reference_fault
-from srl_envs.sandbox import CodeExecutor
-from srl_envs.task_rows import (
+from srl_envs.reading.task_rows import (
     Rejected,
     Row,
     TaskReport,
@@ -18,6 +17,7 @@ from srl_envs.task_rows import (
     fingerprint,
     read_source,
 )
+from srl_envs.sandbox import CodeExecutor
 
 FORMATS: dict[str, Callable[[Row], RecordedRow | Rejected]] = {
     "humaneval": humaneval.read_row,

@@ -13,7 +13,7 @@ import ast
 
 from srl_envs.families.coding.tasks.asserts import names_called, plain_assert, signature_of
 from srl_envs.families.coding.tasks.recorded import RecordedRow, accepted
-from srl_envs.task_rows import Rejected, Row
+from srl_envs.reading.task_rows import Rejected, Row
 
 
 def read_row(row: Row) -> RecordedRow | Rejected:

@@ -20,7 +20,7 @@ from srl_envs.families.coding.judging import SKIPPED, Judge, Verdict, budget_of,
 from srl_envs.families.coding.submissions import canonical, read_program
 from srl_envs.families.coding.task import GUESSES, Instance, Task, TaskSource
 from srl_envs.families.coding.tasks.asserts import asserted
-from srl_envs.task_rows import Rejected, TaskReport
+from srl_envs.reading.task_rows import Rejected, TaskReport
 
 MAX_STATEMENT_CHARS = 3000
 MAX_SIGNATURE_CHARS = 200

@@ -1,0 +1,1 @@
+"""Boards: folders of verified bundles, and what an operator does with them."""

@@ -1,0 +1,1 @@
+"""Bundles: play a protocol, write the claim, read it and check it."""

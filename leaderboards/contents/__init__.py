@@ -1,0 +1,1 @@
+"""What a bundle holds, field by field: kinds of values, schemas, matches, claims."""

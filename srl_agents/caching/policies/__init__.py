@@ -1,0 +1,1 @@
+"""Eviction policies of prefix caches: what they offer, and each of them."""

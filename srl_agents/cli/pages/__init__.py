@@ -1,0 +1,1 @@
+"""Web pages that commands write or serve, each with its styles and scripts."""

@@ -1,0 +1,111 @@
+"""Questions that wait for a person, and the requests that wait for the answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from srl_envs.turns.grammar import OPEN, action
+
+Chat = list[dict[str, str]]
+LEFT_S = 120.0
+"""Seconds that a question stays after its client stopped waiting, because the client may ask again."""
+_LOOK_S = 0.2
+
+
+@dataclass(eq=False, slots=True)
+class Question:
+    """One chat that a person replies to."""
+
+    number: int
+    chat: Chat
+    asked_s: float
+    gone: Callable[[], bool]
+    """Whether the one who waits for the reply has gone away."""
+    waited_for: bool = True
+    left_s: float = 0.0
+    """When the last one who waited went away."""
+    reply: str | None = None
+
+
+@dataclass
+class Desk:
+    """Use it from any thread.
+
+    A client that gives up and asks the same again finds its question, or the answer that came meanwhile. Two
+    who ask the same at once have two questions.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    answered: int = 0
+    _questions: dict[int, Question] = field(default_factory=dict)
+    _asked: int = 0
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def ask(self, chat: Chat, gone: Callable[[], bool]) -> str | None:
+        """The person's reply; None if ``gone`` reports that the client stopped waiting."""
+        with self._changed:
+            question = self._left_behind(chat) or self._new(chat, gone)
+            question.waited_for, question.gone = True, gone
+            while question.reply is None and not gone():
+                self._changed.wait(_LOOK_S)
+                if question.gone is not gone:  # who asked again waits for it now
+                    return None
+            if gone():  # the answer stays for a client that asks again
+                question.waited_for, question.left_s = False, self.clock()
+                return None
+            del self._questions[question.number]
+            return question.reply
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """The questions that wait for the person, the oldest first."""
+        with self._changed:
+            self._forget()
+            now_s = self.clock()
+            return [
+                {
+                    "number": q.number,
+                    "chat": q.chat,
+                    "waits_s": round(now_s - q.asked_s),
+                    "waited_for": q.waited_for,
+                }
+                for q in self._questions.values()
+                if q.reply is None
+            ]
+
+    def answer(self, number: int, reply: str) -> bool:
+        """Reply to a question; False if no client waits for it. A bare move gets its tags."""
+        with self._changed:
+            question = self._questions.get(number)
+            if question is None or question.reply is not None:
+                return False
+            question.reply = reply if OPEN in reply else action(reply.strip())
+            self.answered += 1
+            self._changed.notify_all()
+            return True
+
+    def _new(self, chat: Chat, gone: Callable[[], bool]) -> Question:
+        self._asked += 1
+        question = Question(self._asked, chat, self.clock(), gone)
+        self._questions[question.number] = question
+        return question
+
+    def _left_behind(self, chat: Chat) -> Question | None:
+        self._forget()
+        alike = (q for q in self._questions.values() if q.chat == chat)
+        return next((q for q in alike if not q.waited_for or q.gone()), None)
+
+    def _forget(self) -> None:
+        """Drop questions whose clients did not come back."""
+        now_s = self.clock()
+        old = [
+            q for q in self._questions.values() if not q.waited_for and now_s - q.left_s > LEFT_S
+        ]
+        for question in old:
+            del self._questions[question.number]

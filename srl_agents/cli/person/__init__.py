@@ -1,0 +1,1 @@
+"""A person as a policy, at the keyboard or in the browser."""

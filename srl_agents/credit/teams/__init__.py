@@ -1,0 +1,1 @@
+"""Credit within a team and among its rivals."""

@@ -1,0 +1,1 @@
+"""What a vLLM server publishes about its prefix cache."""

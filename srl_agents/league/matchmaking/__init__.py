@@ -1,0 +1,1 @@
+"""Who meets whom, in which game, and who replaces the best."""

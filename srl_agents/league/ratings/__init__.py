@@ -1,0 +1,1 @@
+"""Results to ratings, intervals and diagnostics. Pure functions over arrays."""

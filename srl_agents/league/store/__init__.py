@@ -1,0 +1,1 @@
+"""Matches and agents of a league in one SQLite file."""

@@ -1,0 +1,1 @@
+"""Memory of devices and host, and tensors that leave it."""

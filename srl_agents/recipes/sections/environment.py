@@ -1,0 +1,93 @@
+"""Facts of a recipe's environment, with the recipe's options and wrappers around it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from srl_agents.league.matchmaking.row_passes import NO_ROWS, RowCounts
+from srl_agents.records import canonical_json
+from srl_envs import make
+from srl_envs.errors import ConfigError
+
+Wrappers = tuple[dict[str, Any], ...]
+_NOT_OPTIONS = {
+    "wrappers": "name wrappers in the section `wrappers`",
+    "split": "a run trains on split train and measures on eval; leave it out",
+    "render_mode": "a run draws nothing; leave it out. `srl watch` shows its games",
+}
+"""Options of `srl_envs.make` that a recipe has no use for, and what to do instead."""
+_PLAIN = (type(None), bool, int, float, str)
+"""Kinds of defaults that are the same whenever they are written alike."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """Facts that follow from an environment's id, options and wrappers."""
+
+    seats: int
+    wrappers: Wrappers
+    """With all their arguments, so that a default which changes later changes no run."""
+    paid: tuple[str, ...]
+    """Components that its rewards are the sum of."""
+    statistics: tuple[str, ...]
+    """Components that it reports at the end."""
+    references: tuple[str, ...]
+    """What decides whether a move is right, by name; only rewards read it."""
+    resource: str = ""
+    """The one of them that is the share of a scarce pool; empty without a pool."""
+    whole: str = ""
+    """Id, options and wrappers as one text in which defaults are written down, too."""
+    rows: RowCounts = NO_ROWS
+    """Numbers of rows of the task's collection."""
+    most_replies: int = 1
+    """Most replies of one seat in one episode."""
+    most_prompt_chars: int = 0
+    """Most characters of one observation."""
+
+
+def surroundings(
+    env_id: str, options: Mapping[str, Any], wrappers: Sequence[Mapping[str, Any]]
+) -> Surroundings:
+    """Make the environment once and look at it.
+
+    Raises:
+        ConfigError: an option or a wrapper is unknown or does not fit.
+    """
+    for name, instead in _NOT_OPTIONS.items():
+        if name in options:
+            raise ConfigError(f"env_options.{name}: {instead}.")
+    env: Any = make(env_id, wrappers=wrappers, **options)
+    with closing(env):
+        return Surroundings(
+            seats=len(env.possible_agents),
+            wrappers=tuple(env.options.get("wrappers", ())),
+            paid=env.paid_names,
+            statistics=env.statistic_names,
+            references=env.unwrapped.game.reference_names,
+            resource=env.unwrapped.resource_name,
+            whole=_whole(env, options),
+            rows=RowCounts(env.unwrapped.game.rows_to_train, env.unwrapped.game.rows_each),
+            most_replies=int(env.observation_space(env.possible_agents[0])["turn"].n),
+            most_prompt_chars=env.unwrapped.most_text_chars,
+        )
+
+
+def _whole(env: Any, options: Mapping[str, Any]) -> str:
+    game, shell = type(env.unwrapped.game), type(env.unwrapped)
+    defaults = {
+        name: parameter.default
+        for made in (game, shell)
+        for name, parameter in inspect.signature(made).parameters.items()
+        if isinstance(parameter.default, _PLAIN) and name not in _NOT_OPTIONS
+    }
+    wrappers = list(env.options.get("wrappers", ()))
+    return canonical_json([env.unwrapped.env_spec.id, defaults | dict(options), wrappers])
+
+
+def match_options(options: Mapping[str, Any], wrappers: Wrappers) -> dict[str, Any]:
+    """Options of `srl_envs.make` for every match of a run."""
+    return {**options, **({"wrappers": [dict(w) for w in wrappers]} if wrappers else {})}

@@ -1,0 +1,59 @@
+"""Settings of rollouts: how a recipe collects experience."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from srl_agents.league.settings import require
+from srl_agents.recipes.sections import other_names
+
+_MOST = 1_000_000
+"""Of whatever is counted here: an update's matches are a list in memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutSettings:
+    """How experience is collected for one update."""
+
+    other_names: ClassVar[Mapping[str, str]] = other_names.ROLLOUT
+    start_states: int = 8
+    """Start states per learner and update; each has one opponent."""
+    group_size: int = 8
+    """Attempts per start state; their mean is the baseline."""
+    max_new_tokens: int = 64
+    """Most tokens per reply."""
+    temperature: float = 1.0
+    """Temperature of sampling; the trainer uses the same."""
+    top_k: int = 0
+    """Samples from only so many of the most probable tokens; 0 takes all. The trainer's probabilities
+    stay those of all tokens, for this filter and the next two: ``sampler_kl`` shows the difference."""
+    top_p: float = 1.0
+    """Samples from only the most probable tokens that together have this probability."""
+    min_p: float = 0.0
+    """Samples from only tokens of at least this share of the largest probability."""
+    order: Literal["exact", "free"] = "exact"
+    """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: no match waits
+    for the slowest; repeatable in seeds and schedule, not in rounding."""
+    concurrency: int = 128
+    """Matches that are live at once."""
+    batch_rows: int = 64
+    """Most replies in one call of the model."""
+    trace: int = 0
+    """Tokens per block of the request trace that the run writes to ``requests.jsonl`` in its folder, for
+    ``srl plan kv --trace``; 0 writes none. With ``asynchronous`` it has the matches played ahead."""
+
+    def __post_init__(self) -> None:
+        require(self.trace >= 0, f"trace={self.trace}: use 0 (no trace) or tokens per block.")
+        names = ("start_states", "group_size", "max_new_tokens", "concurrency", "batch_rows")
+        for name in names:
+            value = getattr(self, name)
+            require(1 <= value <= _MOST, f"{name}={value}: use 1 to {_MOST}.")
+        require(
+            self.temperature > 0,
+            f"temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
+        )
+        require(self.top_k >= 0, f"top_k={self.top_k}: use 0 (all tokens) or more.")
+        require(0 < self.top_p <= 1, f"top_p={self.top_p}: use more than 0, at most 1.")
+        require(0 <= self.min_p <= 1, f"min_p={self.min_p}: use 0 to 1.")

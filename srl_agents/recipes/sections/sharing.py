@@ -1,0 +1,49 @@
+"""Settings of sharing between learners: frozen data, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from srl_agents.league.settings import require
+from srl_agents.trainers.dpo_settings import DPOSettings
+from srl_agents.trainers.supervised.sft_settings import SFTSettings
+from srl_envs.reading.settings import refuse_unread
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharingSettings:
+    """Every learner is shown the best recent training episodes of the others."""
+
+    kind: Literal["demonstrations", "sft", "dpo"]
+    """``demonstrations``: as examples in its prompt; ``sft``: it imitates their replies; ``dpo``: it
+    learns from pairs that their attempts made."""
+    every: int = 5
+    """Updates between two rounds."""
+    top: int = 4
+    """Episodes (pairs, for dpo) that a learner is shown per round, the best of all others'."""
+    window: int = 10
+    """Updates after which an episode is too old to be shown."""
+    turns: int = 2
+    """Only demonstrations: most turns of one episode, from its beginning."""
+    max_tokens: int = 256
+    """Only demonstrations: most tokens that they add to a prompt; the best are taken first."""
+    steps: int = 1
+    """Only sft and dpo: optimizer steps per round, by an optimizer of their own."""
+    sft: SFTSettings = field(default_factory=lambda: SFTSettings(learning_rate=1e-4))
+    """Updates of kind ``sft``."""
+    dpo: DPOSettings = field(default_factory=DPOSettings)
+    """Updates of kind ``dpo``."""
+
+    def __post_init__(self) -> None:
+        for name in ("every", "top", "window", "turns", "max_tokens", "steps"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name}={value}: use 1 or more.")
+        if self.kind == "demonstrations":
+            refuse_unread(self, "steps", "sft", "dpo", because="demonstrations take no steps")
+            return
+        refuse_unread(
+            self, "turns", "max_tokens", because=f"kind {self.kind!r} adds nothing to prompts"
+        )
+        other = "dpo" if self.kind == "sft" else "sft"
+        refuse_unread(self, other, because=f"kind {self.kind!r} does not read it")

@@ -1,0 +1,1 @@
+"""Learning from labelled replies: imitation and reward models."""

@@ -1,0 +1,1 @@
+"""Generation in another process, which plays matches for later updates."""

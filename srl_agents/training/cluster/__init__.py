@@ -1,0 +1,1 @@
+"""A run on a Ray cluster: what each role asks for, the trainer and the workers."""

@@ -1,0 +1,1 @@
+"""The folder of a run: its files, its changes, what it exports and where it is tracked."""

@@ -1,0 +1,1 @@
+"""What is measured of a run while it goes on: machine, GPU, processes."""

@@ -1,0 +1,145 @@
+"""How good the learners are, on eval seeds: looks during training, and the final table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from srl_agents.credit.by_game import mean_metrics
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.matchmaking.points import points_alone, seat_points
+from srl_agents.records import Episode
+from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
+from srl_agents.training.loop.stages import Parts
+from srl_envs.core import Mode
+
+
+def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> float:
+    """Measure the live versions against the start and the bots.
+
+    Args:
+        parts: of the run.
+        done: updates so far.
+        learners: metrics, which are added to.
+
+    Returns:
+        Mean points per game of all learners.
+    """
+    evaluation, league = parts.recipe.evaluation, parts.league
+    specs = [
+        match
+        for arena in league.arenas.all
+        for match in league.evaluation.matches(
+            f"eval/{done}",
+            [
+                (league.live(name), other)
+                for name in parts.learners
+                for other in (*league.starts, *arena.rated_against)
+            ],
+            range(evaluation.pairs),
+            arena=arena,
+        )
+    ]
+    specs = parts.matches.budgets.affordable(specs)
+    episodes = parts.matches.play(f"update {done}: evaluating", specs)
+    league.report(episodes)
+    for name, metrics in learners.items():
+        live = league.live(name)
+        played = [
+            e for e in episodes if e.valid and (live in e.spec.seats or len(e.spec.seats) == 1)
+        ]
+        metrics.update(_looks(league, played, name))
+    return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
+
+
+def _looks(league: League, played: Sequence[Episode], learner: str) -> dict[str, float]:
+    """Scores of one learner: in each game where there are several, and the mean over games that have it."""
+    arenas, live, start = league.arenas.all, league.live(learner), league.start_of(learner)
+    found: dict[str, dict[str, float]] = {}
+    for arena in arenas:
+        own = [episode for episode in played if league.arenas.of(episode.spec) is arena]
+        values = {
+            "score_start" if other == start else f"score_{other}": (
+                _score_alone(own, live, other)
+                if arena.alone
+                else _score(own, live, other, arena.mode)
+            )
+            for other in (*league.starts, *arena.rated_against)
+            if any(other in episode.spec.seats for episode in own)  # else its budget is spent
+        }
+        if arena.alone:
+            values["return_alone"] = _return_alone(own, live)
+            values["start_return_alone"] = _return_alone(own, start)
+        values["eval_format"] = _format_of(own, live)
+        values["start_format"] = _format_of(own, start)
+        found[arena.title] = values
+    together = mean_metrics([(1, values) for values in found.values()])
+    if len(arenas) > 1:
+        for title, values in found.items():
+            together |= {f"game/{title}/{name}": value for name, value in values.items()}
+    return together
+
+
+def final_table(parts: Parts) -> None:
+    """Play what is missing of it: every final version, the start and the bots, all against all."""
+    recipe, league = parts.recipe, parts.league
+    known = {
+        spec.match_id
+        for spec, result in parts.store.matches(schedule=FINAL)
+        if result.termination != "void"
+    }
+    learners = [*league.starts, *map(league.live, parts.learners)]
+    specs = [
+        match
+        for arena in league.arenas.all
+        for match in league.evaluation.round_robin(
+            FINAL,
+            [*learners, *arena.rated_against],
+            recipe.evaluation.final_pairs,
+            arena=arena,
+        )
+    ]
+    missing = [spec for spec in specs if spec.match_id not in known]
+    missing = parts.matches.budgets.affordable(missing)
+    if missing:
+        log = TranscriptLog(parts.folder / TRANSCRIPTS)
+        parts.matches.play("final round robin", missing, log.add)
+
+
+def _score(episodes: Sequence[Episode], policy: str, opponent: str, mode: Mode) -> float:
+    """Points per game of ``policy`` against ``opponent``; with it, where all are paid alike."""
+    points = []
+    for episode in episodes:
+        if opponent not in episode.spec.seats:
+            continue
+        own = next(t for t in episode.trajectories if t.policy == policy)
+        other = next(t for t in episode.trajectories if t.policy == opponent)
+        points.append(seat_points(own.outcome, other.outcome, mode))
+    return _mean(points)
+
+
+def _score_alone(episodes: Sequence[Episode], policy: str, other: str) -> float:
+    """Points of ``policy`` for the seeds that both had to themselves."""
+    own, others = (
+        {e.spec.seed: e.trajectories[0].outcome for e in episodes if e.spec.seats == (name,)}
+        for name in (policy, other)
+    )
+    return _mean([points_alone(own[seed], others[seed]) for seed in own if seed in others])
+
+
+def _return_alone(episodes: Sequence[Episode], policy: str) -> float:
+    """Mean return of ``policy`` by itself."""
+    own = [e.trajectories[0].outcome for e in episodes if e.spec.seats == (policy,)]
+    return _mean([(1 + outcome) / 2 for outcome in own])
+
+
+def _format_of(episodes: Sequence[Episode], policy: str) -> float:
+    """Mean format component of ``policy``."""
+    seats = [t for e in episodes for t in e.trajectories if t.policy == policy]
+    return _mean([t.components["format"] for t in seats])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else 0.0

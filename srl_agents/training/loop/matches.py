@@ -1,0 +1,107 @@
+"""Plays the matches of a run: shared out to its processes, stored, and refused where most are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from srl_agents.coordination.processes import Processes
+from srl_agents.league.store.history import LeagueStore
+from srl_agents.metrics import ConsoleView
+from srl_agents.records import Episode, MatchSpec
+from srl_agents.rollouts import Finished, Rollouts
+from srl_agents.training.parts.budgets import Budgets
+from srl_envs.api.episode import Transcript
+from srl_envs.errors import SandboxError
+
+
+class Matches:
+    """What every phase that plays goes through.
+
+    Args:
+        rollouts: plays.
+        store: gets every result.
+        processes: play a part each, and hear of the others'.
+        view: shows progress.
+        repeatable: a match that is played again, after a crash, ends alike; see
+            `LeagueStore.report_many`.
+        budgets: of those who are asked for money.
+        whole: inside it engines have all weights; all processes enter together.
+    """
+
+    def __init__(
+        self,
+        rollouts: Rollouts,
+        *,
+        store: LeagueStore,
+        processes: Processes,
+        view: ConsoleView,
+        repeatable: bool,
+        budgets: Budgets,
+        whole: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self.rollouts, self.store = rollouts, store
+        self.processes, self.view = processes, view
+        self.repeatable, self.budgets, self._whole = repeatable, budgets, whole
+
+    def play(
+        self,
+        phase: str,
+        specs: Sequence[MatchSpec],
+        finished: Finished | None = None,
+        *,
+        most_void: float = 0.5,
+    ) -> list[Episode]:
+        """Play and store; all processes return the same.
+
+        Args:
+            phase: what to show meanwhile.
+            specs: the matches.
+            finished: called with each match.
+            most_void: share of matches that may be lost before nothing can be concluded from the rest.
+
+        Raises:
+            SandboxError: more could not be finished.
+        """
+        own = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
+        self.view.phase(phase, len(own))
+        single_process = self.processes.size == 1
+        ended: list[tuple[Episode, Transcript]] = []
+
+        def keep(episode: Episode, transcript: Transcript) -> None:
+            ended.append((episode, transcript))
+
+        self.budgets.take(specs)
+        with self._whole():
+            played = self.rollouts.play(
+                own, self.view.advance, finished if single_process else keep
+            )
+        episodes = self.processes.interleave(played)
+        self.budgets.give_back(specs, episodes)
+        if finished is not None and not single_process:
+            for episode, transcript in (
+                match for part in self.processes.gather(ended) for match in part
+            ):
+                finished(episode, transcript)
+        self.keep(episodes, most_void=most_void)
+        return episodes
+
+    def keep(self, episodes: Sequence[Episode], *, most_void: float = 0.5) -> None:
+        """Store what was played, here or elsewhere.
+
+        Args:
+            episodes: of one phase.
+            most_void: as in `play`.
+
+        Raises:
+            SandboxError: more could not be finished.
+        """
+        self.store.report_many(
+            ((episode.spec, episode.result()) for episode in episodes), repeatable=self.repeatable
+        )
+        void = [episode for episode in episodes if not episode.valid]
+        if len(void) > most_void * len(episodes):
+            raise SandboxError(
+                f"{len(void)} of {len(episodes)} episodes could not be finished, the first with: "
+                f"{void[0].fault}."
+            )

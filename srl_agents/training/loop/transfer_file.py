@@ -1,0 +1,43 @@
+"""Writes what a run's learners gained in every game, trained or not, beside its other results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.ratings.transfer import MeasuredGame, over_games, transfer_table
+from srl_agents.records import plain_json
+from srl_agents.training.loop.stages import Parts
+
+TRANSFER = "transfer.json"
+"""Name of the file in a run's folder."""
+
+
+def write_transfer(parts: Parts) -> Path | None:
+    """After the final table; nothing where there is one game."""
+    games = parts.recipe.games
+    if len(games) == 1:
+        return None
+    measured = [
+        MeasuredGame(
+            name=game.name,
+            mode=game.mode,
+            trained=game.weight > 0,
+            results=parts.store.seated(game.env_id, options=game.options, schedule=FINAL),
+        )
+        for game in games
+    ]
+    league = parts.league
+    rows = transfer_table(
+        measured, {league.live(name): league.start_of(name) for name in parts.learners}
+    )
+    means = {
+        kind: {
+            learner: {"gain": mean.estimate, "low": mean.low, "high": mean.high}
+            for learner, mean in over_games(rows, trained=kind == "trained").items()
+        }
+        for kind in ("trained", "others")
+    }
+    path = parts.folder / TRANSFER
+    path.write_text(plain_json({"rows": [row.as_json() for row in rows], "means": means}, indent=2))
+    return path

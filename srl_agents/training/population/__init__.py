@@ -1,0 +1,1 @@
+"""Runs of agents that play and are rated, and do not learn."""

@@ -1,0 +1,1 @@
+"""Before the first update: checks, plan, first adapters and imitation."""

@@ -1,0 +1,48 @@
+"""The plan of a run, made where it is going to train, before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from srl_agents.memory.planner import plan
+from srl_agents.models.memory.host_allocator import return_large_blocks
+from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.start.plan_target import target_for
+from srl_envs.errors import ConfigError
+
+
+def plan_first(
+    recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool, processes: int = 1
+) -> None:
+    """Show the plan's line and how long a promotion gate may take; a run that does not fit begins only
+    when forced.
+
+    Args:
+        recipe: what is to be trained here.
+        say: shows a line.
+        force: begin although it does not fit.
+        processes: that share the run.
+
+    Raises:
+        ConfigError: it does not fit; the text names settings that would.
+    """
+    if recipe.promotion is not None:
+        say(recipe.promotion.line)
+    target = target_for(recipe.device)
+    if not target.accelerator:
+        return_large_blocks()
+    try:
+        made = plan(describe(recipe, accelerator=target.accelerator, processes=processes), target)
+    except (
+        ConfigError
+    ) as error:  # a kind of model that the planner does not know trains all the same
+        say(f"not planned: {error}")
+        return
+    say(made.line)
+    if made.fits or force:
+        return
+    advice = f"It fits with {', then '.join(made.advice)}." if made.advice else ""
+    raise ConfigError(
+        f"{made.line}. {advice} `srl plan` shows the parts; --force begins all the same."
+    )

@@ -1,0 +1,1 @@
+"""What callers use: make environments by name, play, record and replay whole episodes."""

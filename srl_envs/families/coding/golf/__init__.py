@@ -1,0 +1,1 @@
+"""The form, the names and the size of golf programs."""

@@ -1,0 +1,1 @@
+"""Probes of an attack: each looks for one kind of mistake."""

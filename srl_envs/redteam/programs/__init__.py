@@ -1,0 +1,1 @@
+"""Programs that the probes hand to the sandbox, and the oracle of their verdicts."""

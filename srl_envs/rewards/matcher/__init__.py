@@ -1,0 +1,1 @@
+"""The answer matcher: finds the answer in a reply and compares it with the reference."""

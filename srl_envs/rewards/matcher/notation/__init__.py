@@ -1,0 +1,1 @@
+"""From written mathematics to trees."""

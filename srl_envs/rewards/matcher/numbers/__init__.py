@@ -1,0 +1,1 @@
+"""Values of expressions, and whether two of them are equal."""

@@ -1,0 +1,1 @@
+"""Answers in words: units, quantities, spelled numbers, hedges."""

@@ -1,0 +1,1 @@
+"""Rubrics: several scorers with weights become one reward."""

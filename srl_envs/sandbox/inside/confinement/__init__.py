@@ -1,0 +1,1 @@
+"""The layers around a program: namespaces, filters, limits, identities."""

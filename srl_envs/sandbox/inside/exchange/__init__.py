@@ -1,0 +1,1 @@
+"""How values cross between processes that do not trust each other."""
