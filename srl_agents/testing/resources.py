@@ -24,6 +24,7 @@ class Held:
     """Counts of one moment."""
 
     threads: int
+    """Without those of an event loop's own executor, which end with the loop."""
     descriptors: int
     """Open files, sockets and pipes."""
     children: int
@@ -38,7 +39,7 @@ def held() -> Held:
     descriptors = [_target(entry) for entry in Path("/proc/self/fd").iterdir()]
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return Held(
-        threads=threading.active_count(),
+        threads=sum(not t.name.startswith("asyncio_") for t in threading.enumerate()),
         descriptors=Counter(target != "" for target in descriptors)[True],
         children=len(children),
         tensor_bytes=_tensor_bytes(),

@@ -11,7 +11,7 @@ import pytest
 
 from srl_agents.cli.main import main
 from srl_agents.league.store.history import LeagueStore
-from tests.faults.test_interrupted_runs import recipe_of
+from tests.faults.test_interrupted_runs import contents, recipe_of
 from tests.forked_commands import finish_command, start_command, start_function
 
 SECONDS = 120
@@ -104,3 +104,8 @@ def test_a_training_whose_reader_leaves_keeps_its_last_update(tmp_path: Path) ->
     assert code == 141
     assert "Traceback" not in said
     assert list((run / "checkpoints").glob("step-0000000[2-6]"))
+
+    calm, log = tmp_path / "calm", tmp_path / "log"
+    for arguments in ([str(recipe), "--out", str(calm)], [str(run)]):
+        finish_command(start_command(["train", *arguments], log), log)
+    assert contents(run) == contents(calm)

@@ -179,7 +179,7 @@ class LeagueTraining:
                 self._do(name, phase, update)
             self._late = {name: update.seconds[name] for name in _AFTER_REPORT}
             self.done = update.number
-            self._hold(update)
+            self._hold()
 
     def _do(self, name: str, phase: Phase, update: Update) -> None:
         """One phase of an update."""
@@ -198,21 +198,24 @@ class LeagueTraining:
             f"interrupted: update {self.done + 1} is finished first; the next signal ends at once"
         )
 
-    def _hold(self, update: Update) -> None:
-        """Remember the update that is over, if no checkpoint holds it."""
+    def _hold(self) -> None:
+        """Remember the update that is over, if no checkpoint holds it.
+
+        Without its score: an undisturbed run has no such checkpoint, and so does not take it for its best.
+        """
         recipe = self.parts.recipe
         self._held, self._stepping = None, False
         if checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done:
             return
         small = all(base.parameters == "lora" for base in recipe.bases)
         if not (recipe.survival.hold_last_update and small):
-            gathered = state.gather(self.parts, self.done, update.score)
+            gathered = state.gather(self.parts, self.done, None)
             self._held = replace(gathered, tensors={}).copied()
             return
         on_host = all(device.type == "cpu" for device in devices_of(self.parts.bases))
         bound = recipe.memory.budget_gib is not None and on_host
         with self.parts.memory.phase("hold"):
-            gathered = state.gather(self.parts, self.done, update.score)
+            gathered = state.gather(self.parts, self.done, None)
             self._held = gathered.copied(self.parts.folder if bound else None)
 
     def _last(self) -> state.Gathered | None:
@@ -223,7 +226,7 @@ class LeagueTraining:
         if self._stepping:
             return None
         with self.parts.memory.phase("hold", traced=False):  # the run that nothing ended has none
-            return replace(held, tensors=state.gather(self.parts, held.done, held.score).tensors)
+            return replace(held, tensors=state.gather(self.parts, held.done, None).tensors)
 
     def keep_last(self, *, before: int) -> str:
         """Make the last whole update a checkpoint, if it is none yet.
