@@ -23,6 +23,9 @@ from srl_envs.redaction import HIDDEN
 from tests.chat_server import MODEL, ChatServer, chat_server
 from tests.key_forms import ENCODED, KeySearch, forms
 
+pytestmark = pytest.mark.slow
+
+
 ENV = "kuhn_poker-v0"
 KEY = "sk-test-Q7vXz0pL_mN4sK9wR"
 FORMS = [form for form, _, _ in forms(KEY)]
@@ -103,7 +106,6 @@ def test_games_on_the_screen_and_in_a_file(
     require_hidden(search, tmp_path, capsys, least_files=1)
 
 
-@pytest.mark.slow
 def test_a_bundle_for_a_board(
     parrot: ChatServer, search: KeySearch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,7 +117,6 @@ def test_a_bundle_for_a_board(
     require_hidden(search, tmp_path, capsys, least_files=2)
 
 
-@pytest.mark.slow
 def test_training_against_it(
     parrot: ChatServer, search: KeySearch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 THREADS = """
 import atexit, gc, logging, sys, threading, weakref
 from srl_agents import process_end

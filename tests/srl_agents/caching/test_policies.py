@@ -27,6 +27,9 @@ from srl_agents.caching.simulation.traces import Trace, read_trace, unlimited_hi
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import TRACES, chat_trace, trace_of
 
+pytestmark = pytest.mark.slow
+
+
 ONLINE = [name for name in POLICIES if name != "oracle"]
 
 

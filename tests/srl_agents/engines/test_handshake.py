@@ -33,6 +33,8 @@ from srl_envs.errors import ConfigError, DeadlineError, ModelError
 from tests.vllm_fake import VLLMFake, noisy
 from tests.vllm_stub import vllm_stub
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def base() -> BaseModel:
@@ -180,7 +182,6 @@ def test_another_server_than_vllm_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.slow
 def test_an_address_without_a_server_is_refused(base: BaseModel, tmp_path: Path) -> None:
     with vllm_stub() as gone:
         url = gone.url
@@ -188,7 +189,6 @@ def test_an_address_without_a_server_is_refused(base: BaseModel, tmp_path: Path)
         engine(url, base, tmp_path, [])
 
 
-@pytest.mark.slow
 def test_a_server_that_accepts_connections_and_is_silent_is_waited_for(
     base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.testing import CHECKS
 
+pytestmark = pytest.mark.slow
+
 
 class SmallBreakthrough(OpenSpielGame):
     """What a user writes to give fixed parameters an id of their own."""

@@ -13,6 +13,9 @@ from tiers import executor_of
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
 
+pytestmark = pytest.mark.slow
+
+
 LIMITS = Limits(cpu_s=1.0, wall_s=20.0, memory_mib=128, output_kib=256)
 TIERS = ("namespaces", "landlock")
 
@@ -34,7 +37,6 @@ def call(executor: CodeExecutor, program: str, *args: Any) -> Any:
 IDENTITY = "const solve = (x) => x;"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

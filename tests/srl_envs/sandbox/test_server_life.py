@@ -17,6 +17,9 @@ from processes import descendants, send
 from srl_envs.sandbox import CodeExecutor, Limits
 from srl_envs.sandbox.server_process import ServerProcess
 
+pytestmark = pytest.mark.slow
+
+
 ADD = "def solve(a, b): return a + b"
 CALLS = [{"function": "solve", "args": [3, 4], "expected": 7}]
 
@@ -96,7 +99,6 @@ def test_many_runs_leak_nothing(executor: CodeExecutor) -> None:
     _many_runs(executor, 100)
 
 
-@pytest.mark.slow
 def test_two_thousand_runs_leak_nothing(executor: CodeExecutor) -> None:
     _many_runs(executor, 2_000)
 
@@ -269,7 +271,6 @@ def test_coroutines_run_side_by_side() -> None:
     assert [outcome.passed for (outcome,) in batch] == [True, False]
 
 
-@pytest.mark.slow
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("srl_envs.sandbox.dispatch._UNANSWERED_S", 0.2)
     with CodeExecutor(Limits(wall_s=0.2)) as executor:

@@ -9,6 +9,9 @@ from two_faces import CALLS, FORMS, HONEST, SCRIPTS, TESTS
 
 from srl_envs.sandbox import CodeExecutor, Outcome
 
+pytestmark = pytest.mark.slow
+
+
 REFUSED = {
     "equal to a number": "compared with plain data",
 }

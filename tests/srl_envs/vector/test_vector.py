@@ -21,6 +21,8 @@ from srl_envs.errors import (
 )
 from srl_envs.vector import VectorEnv, VectorStep, episode_seed
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def faulty() -> Iterator[str]:
@@ -66,7 +68,6 @@ def gone(pids: list[int]) -> bool:
     return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["connect_four-v0", "iterated_dilemma-v0"])
 def test_what_is_played_does_not_depend_on_the_number_of_workers(env_id: str) -> None:
     expected = played(env_id, 5, 0, seed=3, steps=45)
@@ -311,7 +312,6 @@ def test_rewards_and_keys_have_the_shapes_that_the_names_say() -> None:
 PROGRAM = "<action>def solve(data):\n    return 0</action>"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_code_games_play_in_it(workers: int) -> None:
     with srl_envs.make_vec(
