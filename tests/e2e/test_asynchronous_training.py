@@ -110,6 +110,7 @@ def train_until_killed(folder: Path) -> None:
     go_on(folder, Killing(own_after=2))
 
 
+@pytest.mark.nightly
 def test_an_endpoint_that_is_met_ahead_is_asked_no_more_than_its_budget_whoever_is_killed(
     tmp_path: Path,
 ) -> None:

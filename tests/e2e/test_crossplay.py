@@ -42,7 +42,7 @@ def finished(folder: Path, seed: int) -> Path:
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_learners_of_runs_with_two_bases_meet_in_their_seats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

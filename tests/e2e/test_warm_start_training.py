@@ -42,7 +42,7 @@ def train(
     return [line["learners"]["alice"] for line in read_lines(run / "metrics.jsonl")]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_imitation_makes_replies_legal_and_survives_a_kill(tmp_path: Path) -> None:
     model = random_model.build(tmp_path / "model", context=1024)
     path = tmp_path / "recipe.yaml"

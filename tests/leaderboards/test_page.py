@@ -360,6 +360,7 @@ def test_a_phone_shows_the_values_without_scrolling(page, site: Path) -> None:
         assert 0 < page.execute_script(right, cells) <= 390 - 12, address
 
 
+@pytest.mark.nightly
 def test_nothing_moves_while_a_board_is_drawn(page, site: Path) -> None:
     page.execute_script(
         "window.moved = 0; new PerformanceObserver((list) => list.getEntries().forEach("
