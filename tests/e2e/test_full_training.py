@@ -89,6 +89,7 @@ def state(run: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.nightly
 def test_a_killed_run_ends_like_an_undisturbed_one(whole: Path) -> None:
     killed = whole.with_name("killed")
     assert not (killed / f"checkpoints/step-{UPDATES:08}").exists()

@@ -54,7 +54,7 @@ def judge_and_rules(values: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in values.items() if k.startswith(("reward", "outcome"))}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_learners_climb_what_the_judge_adds_and_nobody_else_hears_it(tmp_path: Path) -> None:
     """Two runs that differ in how much the judge's word counts: in one, next to nothing."""
     heard, unheard = trained(tmp_path, 0.9), trained(tmp_path, 1e-12)

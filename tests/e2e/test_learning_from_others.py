@@ -16,7 +16,6 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import ConfigError
-from tests.commit_cases import nightly_but
 from tests.training_runs import metrics_of, state_of, train_run
 
 RECIPE = """
@@ -68,8 +67,8 @@ def state(run: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", nightly_but({"sft"}, SETTINGS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", sorted(SETTINGS))
 def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE)

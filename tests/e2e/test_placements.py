@@ -114,6 +114,7 @@ def test_two_bases_that_another_process_plays_are_one_run(train: Train) -> None:
     assert not differences(beside, train(BESIDE, "placement=hybrid", recipe=several))
 
 
+@pytest.mark.nightly
 def test_asynchronous_placements_are_one_run(train: Train) -> None:
     assert not differences(
         train(BESIDE, "placement=hybrid"), train(BESIDE, "placement=disaggregated")

@@ -51,7 +51,7 @@ def left_behind(run: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     train_run(recipe(tmp_path), tmp_path / "whole", 2, killed=tmp_path / "cut")
     assert not (tmp_path / "cut" / LAST).exists()

@@ -192,7 +192,7 @@ evaluation: {{every: 1, pairs: 1, final_pairs: 1, bots: [random]}}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("env", "seats"),
     [

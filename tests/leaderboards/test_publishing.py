@@ -192,7 +192,7 @@ def test_a_charter_that_was_edited_is_named(bots: Bundle, tmp_path: Path) -> Non
     assert "not signed by this board's key" in part.reason
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rekey_checks_everything_again_and_signs_with_another_key(
     base: Path, bots: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,7 +146,7 @@ def every_number(value: Any) -> Iterator[float]:
         yield value
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_number_of_a_plan_is_finite_and_possible(
     name: str, capsys: pytest.CaptureFixture[str]
