@@ -68,7 +68,7 @@ def _python(name: str) -> Callable[[Path], int]:
                 (name, "-m", "venv", str(work / "venv")),
                 (str(python), "-m", "pip", "install", "--quiet", "pytest", "hypothesis", "mypy",
                  "WHEEL[cli,rewards,math]"),
-                (str(python), "-m", "pytest", "-p", "no:cacheprovider", "tests/srl_envs",
+                (str(python), "-m", "pytest", "-p", "no:cacheprovider", "-m", "not nightly", "tests/srl_envs",
                  "--ignore", "tests/srl_envs/wrappers/test_numeric_sb3.py"),  # needs torch
             )  # fmt: skip
             for step in steps:
