@@ -1,8 +1,7 @@
 """Standard output whose errors name it, and standard error whose errors change nothing.
 
-A full device and a reader that left are found when text is written, which may be anywhere. With a name, such
-an error is told from one of a file. What cannot be said on standard error is dropped: the exit status still
-says how the command ended.
+A full device or a closed reader raises wherever text is written. The name separates such an error from one of
+a file. Text that standard error cannot take is dropped: the exit status still shows how the command ended.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OUTPUT = "standard output"
 
 @contextlib.contextmanager
 def named_streams() -> Iterator[None]:
-    """Inside, the streams of this process are such ones; streams that a caller has put there stay."""
+    """Replace this process's own streams inside; streams that a caller has put there stay."""
     before = sys.stdout, sys.stderr
     if sys.stdout is sys.__stdout__:
         sys.stdout = _over(sys.stdout, _Output)

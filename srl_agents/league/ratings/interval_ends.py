@@ -7,7 +7,7 @@ An interval has four parts, found for every agent at once:
   skills predict for them (`result_tails`), everything else to second order. So an agent with one loss in a
   hundred games gets a long side and a short one, and few surprising results are counted as the whole
   numbers that they are, also where they lie between two groups far apart. The prior counts only on a side
-  that no result can end: it is no evidence, and it pulls far groups together.
+  that no result can end: it is not evidence, and it pulls far groups together.
 - *Design effect.* Clusters that agree less than chance would widen the interval. The ratio of the
   scatter between clusters to the scatter that the model expects is shrunk as if one more game's
   worth of information had shown what luck with seeds, as the whole field has it, would do to this
