@@ -24,11 +24,10 @@ export TOKENIZERS_PARALLELISM ?= false
 # The tests start hundreds of processes; without compiled files each of them would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Three workers for two processors: a part of the tests waits, for clocks and for processes that start. Files in the
-# order of the tree: else those of a few long tests come last, and the other processors wait for them.
-WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+# Three processes for two processors: a part of the tests waits, for clocks and for processes that start.
+WORKERS := $(BIN)/python -m tests.workers -n 3
 
-# Each worker imports every file that it is given: five seconds less without those that hold no slow test.
+# The others need not be imported.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 
 .PHONY: help install quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
@@ -82,10 +81,10 @@ imports: install
 	$(BIN)/lint-imports
 
 pytest: install
-	$(BIN)/pytest $(WORKERS) --durations 15
+	$(WORKERS) -- --durations 15
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest $(WORKERS) --durations 25 -m "slow and not nightly and not gpu and not vllm" $(SLOW_FILES)
+	$(WORKERS) $(SLOW_FILES) -- --durations 25 -m "slow and not nightly and not gpu and not vllm"
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
 	$(BIN)/pytest -m gpu tests/gpu

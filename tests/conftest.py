@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import sys
 from collections.abc import Iterator
 
 import gymnasium
@@ -22,13 +23,22 @@ settings.load_profile("srl")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Some 4,000 modules and 10,000 tests are made before the first test, and nothing of them is garbage.
-gc.disable()
+_MANY_MODULES = 200
+_frozen_at = [0]
+"""Number of imported modules when objects were last frozen."""
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while modules are imported and tests are made: nothing of them is garbage."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Collections begin, and never walk through what was there before."""
-    gc.freeze()
+    """Keep later collections of garbage from walking through libraries that were imported."""
+    if len(sys.modules) > _frozen_at[0] + _MANY_MODULES:
+        gc.collect()  # what is frozen is never freed
+        gc.freeze()
+        _frozen_at[0] = len(sys.modules)
     gc.enable()
 
 

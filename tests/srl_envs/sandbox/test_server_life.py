@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from processes import descendants, send
 
-from srl_envs.sandbox import CodeExecutor, Limits
+from srl_envs.sandbox import CodeExecutor, Limits, server_process
 from srl_envs.sandbox.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -294,3 +295,19 @@ def test_the_server_runs_without_the_packages_of_the_host() -> None:
         assert server.greeting["tier"] in ("namespaces", "landlock", "seccomp")
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_start_finds_compiled_modules_where_files_may_be_written(
+    allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(
+        server_process._INSIDE, tmp_path / "inside", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    monkeypatch.setattr(server_process, "_INSIDE", str(tmp_path / "inside"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", not allowed)
+    server_process._compile_inside.cache_clear()
+    ServerProcess("namespaces", []).close()
+    modules = {path.stem for path in tmp_path.rglob("*.py")}
+    compiled = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
+    assert compiled == (modules if allowed else set())
