@@ -97,6 +97,7 @@ class Contestant:
             micro_batch_rows=count,
             loss_type="bnpo",
             learning_rate=1e-5,
+            share_prefixes=False,
         )
         self.base = base
         self.learners = {

@@ -17,7 +17,7 @@ from srl_agents.own_folders import remove_left
 from srl_agents.recipes.loading import Override, Overrides, as_pairs
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.callbacks import Callback, Listeners
-from srl_agents.training.folder.layout import CHECKPOINTS, RECIPE, check_folder
+from srl_agents.training.folder.layout import CHECKPOINTS, RECIPE, as_begun, check_folder
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.start.checks import look_at
 from srl_agents.whole_import import whole_import
@@ -121,6 +121,7 @@ class _Training:
         self._recipe = request.read()
         self._first = True
         self._folder = request.folder(self._recipe)
+        self._recipe = as_begun(self._recipe, self._folder)
         if not resume and (self._folder / RECIPE).is_file():
             raise ConfigError(
                 f"resume=False: {self._folder} holds a run already. Choose another folder with out=..., or "

@@ -79,6 +79,8 @@ class Description:
     micro_batch_rows: int = 16
     shared_by: int = 1
     """Rows that begin with one prompt, which is then read once; 1: every row reads its own."""
+    sharing: str = ""
+    """Whether rows share what they begin with, and why, for the reader; empty: the algorithm has pairs."""
     checkpointing: bool = False
     checkpointing_by_plan: bool = False
     """On where the run does not fit without it."""

@@ -64,6 +64,7 @@ class Plan:
                     "base_type": base.base_type,
                     "learners": base.learners,
                     "placement": base.placement,
+                    "sharing": base.sharing,
                 }
                 for base in d.bases
             },

@@ -30,6 +30,7 @@ from srl_agents.records import canonical_json
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
+from srl_agents.trainers.prefix_sharing import Sharing, mixing_saves, prefix_sharing
 from srl_envs import action, make, play, spec
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.registry import Policy
@@ -121,6 +122,7 @@ def _described(
     """One base."""
     model = architecture_of(base.model)
     own, engine = base.training, base.engine
+    sharing = sharing_of(base)
     loss = own.loss if isinstance(own, GRPOSettings) else own
     diverges = bool(getattr(loss, "kl_coef", 0.0))
     start = getattr(own, "reference", "base") != "base"
@@ -130,6 +132,7 @@ def _described(
     traffic = traffic or _together(
         [_measured(recipe, base, game, matches) for game in trained], weights
     )
+    mixes = _mixes(base, traffic.rows, shares=sharing.shares)
     seats = sum(weight * _model_seats(game) for weight, game in zip(weights, trained, strict=True))
     judge = recipe.reward_model if base.name == recipe.bases[0].name else None
     judge_model = None if judge is None or judge.model is None else architecture_of(judge.model)
@@ -157,7 +160,8 @@ def _described(
         judge_rank=8 if judge is None else judge.rank,
         iterations=own.iterations,
         micro_batch_rows=own.micro_batch_rows,
-        shared_by=recipe.rollout.group_size if getattr(own, "share_prefixes", False) else 1,
+        shared_by=recipe.rollout.group_size if sharing.shares and not mixes else 1,
+        sharing="" if own.algorithm == "dpo" else str(sharing),
         checkpointing=own.gradient_checkpointing is True,
         checkpointing_by_plan=own.gradient_checkpointing == "auto",
         autocast=own.autocast,
@@ -177,21 +181,31 @@ def _described(
         keeps_cache=recipe.rollout.order == "free",
         concurrency=recipe.rollout.concurrency,
         pairs=isinstance(own, DPOSettings),
-        mixes=_mixes(base, traffic.rows),
+        mixes=mixes,
         placement=base.placement + (f" ({base.placed_by})" if base.placed_by else ""),
         engine_base=base.copied or (base.placement == "disaggregated" and embedded is not None),
         plays_whole=engine.samples_base,
     )
 
 
-def _mixes(base: Base, rows: int) -> bool:
+def sharing_of(base: Base) -> Sharing:
+    """Whether rows share what they begin with: all kinds of models that are planned can."""
+    return prefix_sharing(
+        getattr(base.training, "share_prefixes", False),
+        attention=base.attention,
+        packs=getattr(base.training, "pack_rows", False),
+    )
+
+
+def _mixes(base: Base, rows: int, *, shares: bool) -> bool:
     """Whether learners share passes, as `srl_agents.trainers.mixed_gradients` decides it."""
     own, learners = base.training, len(base.learners)
     if not isinstance(own, GRPOSettings) or base.parameters == "full":
         return False
     most = own.micro_batch_rows
-    fewer = math.ceil(learners * rows / most) < learners * math.ceil(rows / most)
-    return own.mix_learners and not (own.share_prefixes or own.pack_rows) and fewer
+    separate, together = learners * math.ceil(rows / most), math.ceil(learners * rows / most)
+    apart = own.share_prefixes is True or own.pack_rows
+    return own.mix_learners and not apart and mixing_saves(separate, together, shares=shares)
 
 
 def _gib(value: float | None) -> float | None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner
+from srl_agents.trainers.passes.attention_reach import sharing_of
 from srl_agents.trainers.policy_gradient import (
     LeaveOneOutTrainer,
     RowTrainer,
@@ -49,8 +50,11 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         check_temperature(name, base, temperature)
         self.settings = settings
         self.temperature = temperature
+        self.sharing, self._reach = sharing_of(
+            base, settings.share_prefixes, packs=settings.pack_rows
+        )
         super().__init__(name, base, settings, seed)
-        apart = settings.share_prefixes or settings.pack_rows
+        apart = settings.share_prefixes is True or settings.pack_rows
         together = settings.mix_learners and not apart
         self.mixes = together and base.parameters == "lora"
 
@@ -63,7 +67,7 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
                 self.base,
                 self.name,
                 config,
-                share=settings.share_prefixes,
+                reach=self._reach,
                 pack=settings.pack_rows,
                 head=settings.log_probabilities,
             )
@@ -75,14 +79,14 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
             config,
             kl_coef=kl_coef,
             reference=reference,
-            share=settings.share_prefixes,
+            reach=self._reach,
             pack=settings.pack_rows,
             head=settings.log_probabilities,
         )
 
     def passes(self, batch: TrainingBatch) -> int:
         """See `AdapterLearner`; rows of which nothing is learned take none."""
-        return passes_over(batch, self.micro_batch_rows, share=self.settings.share_prefixes)
+        return passes_over(batch, self.micro_batch_rows, share=self.sharing.shares)
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
         return backward_batch(self._trainer, batch, self.micro_batch_rows)

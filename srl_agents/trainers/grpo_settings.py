@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
+from srl_agents.trainers.prefix_sharing import ShareSetting
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
     TOKEN_HEADS,
     check_not_negative,
     check_one_of,
     check_positive,
+    check_share_prefixes,
 )
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import refuse_unread
@@ -98,14 +100,16 @@ class GRPOSettings(AlgorithmSettings):
     it was when the run began, a warm start included; or the folder of a saved adapter."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prefixes: bool = False
-    """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    share_prefixes: ShareSetting = "auto"
+    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
+    model's attention takes a mask per token, and rows are not packed. Gradients differ by rounding."""
     pack_rows: bool = False
     """Put the rows of a micro-batch one after the other into one sequence without padding, which flash-attn's
     kernels read row by row; only with ``attention: flash_attention_2``. Gradients differ by rounding."""
     mix_learners: bool = True
     """Whether learners with few rows share micro-batches, each row through its own adapter; with LoRA,
-    only without ``share_prefixes`` or ``pack_rows`` and in one process. Gradients differ by rounding."""
+    only without ``share_prefixes: true`` or ``pack_rows`` and in one process; with ``auto`` where that takes
+    less than a quarter of the passes. Gradients differ by rounding."""
     log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
     """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
     reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
@@ -118,7 +122,8 @@ class GRPOSettings(AlgorithmSettings):
         check_positive(self, "max_completion_tokens")
         check_not_negative(self, "entropy_coef")
         check_one_of("log_probabilities", self.log_probabilities, TOKEN_HEADS)
-        if self.pack_rows and self.share_prefixes:
+        check_share_prefixes(self.share_prefixes)
+        if self.pack_rows and self.share_prefixes is True:
             raise ConfigError("pack_rows, share_prefixes: two layouts of one batch; leave one out.")
         if self.variant is not None:
             check_one_of("variant", self.variant, get_args(Variant))

@@ -23,6 +23,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.models.memory.available import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
+from srl_agents.trainers.prefix_sharing import Sharing
 from srl_agents.trainers.update_settings import UpdateSettings
 from srl_envs.errors import CheckpointError, ConfigError, FaultError, ModelError, ShapeError
 
@@ -139,6 +140,8 @@ class AdapterLearner(ABC, Generic[B]):
 
     mixes = False
     """Whether `mixed_gradients` can take it together with other learners, where that is faster."""
+    sharing = Sharing(False, "the algorithm reads rows one by one")
+    """Whether rows share what they begin with, and why."""
 
     # --- steps -------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from srl_agents.models.memory.available import memory_limit
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner, Batch
 from srl_agents.trainers.policy_gradient import RowTrainer, TokenSums, micro_batches
+from srl_agents.trainers.prefix_sharing import mixing_saves
 
 Inputs = dict[str, torch.Tensor]
 
@@ -62,7 +63,7 @@ def mixed_gradients(
     """Put the gradient of its loss on every learner.
 
     Args:
-        learners: of one base, without shared prefixes, by name.
+        learners: of one base, by name; their rows are read one by one.
         batches: by learner.
 
     Returns:
@@ -107,7 +108,8 @@ def worth_mixing(
     most = min(learners[name].micro_batch_rows for name in mixing)
     separate = sum(ceil(batch.rows / most) for batch in mixing.values())
     together = ceil(sum(batch.rows for batch in mixing.values()) / most)
-    return mixing if together < separate else {}
+    shares = any(learners[name].sharing.shares for name in mixing)
+    return mixing if mixing_saves(separate, together, shares=shares) else {}
 
 
 def _backward(
@@ -142,7 +144,7 @@ def _scores(trainer: RowTrainer, inputs: Sequence[Inputs]) -> tuple[torch.Tensor
         for width in [max(own[f"{kind}_ids"].shape[1] for own in inputs)]
     )
     (prompt_ids, prompt_mask), (reply_ids, reply_mask) = prompts, replies
-    logps, entropy, _ = trainer._get_per_token_logps_and_entropies(
+    logps, entropy, _ = trainer.padded_scores(
         trainer.base.model,
         torch.cat([prompt_ids, reply_ids], dim=1),
         torch.cat([prompt_mask, reply_mask], dim=1),

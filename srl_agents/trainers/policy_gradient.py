@@ -20,9 +20,9 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.learner import global_generators_kept
-from srl_agents.trainers.passes.attention_reach import AttentionReach, attention_reach
+from srl_agents.trainers.passes.attention_reach import AttentionReach
 from srl_agents.trainers.passes.packed_rows import PackedRows, pack_rows
-from srl_agents.trainers.passes.shared_prefixes import SharedPrefixes, share_prefixes
+from srl_agents.trainers.passes.shared_prefixes import SharedPrefixes, share_prefixes, worth_sharing
 from srl_agents.trainers.passes.token_head import TokenHead, wear_token_head
 from srl_envs.errors import ConfigError, ShapeError
 
@@ -50,7 +50,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         *,
         kl_coef: float = 0.0,
         reference: str | None = None,
-        share: bool = False,
+        reach: AttentionReach | None = None,
         pack: bool = False,
         head: TokenHead = "auto",
     ) -> None:
@@ -62,18 +62,19 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             config: TRL's.
             kl_coef: weight of TRL's own KL term over the reference that we compute.
             reference: adapter that the KL term is measured from; None is the frozen base.
-            share: read what rows begin with alike once.
+            reach: the windows of the model's layers, where what rows begin with is read once.
             pack: read rows as one sequence without padding.
             head: what scores tokens; that of the base's first learner serves all.
 
         Raises:
-            ConfigError: the model cannot share what rows begin with, or has no such head.
+            ConfigError: the model has no such head.
         """
         self.base = base
         self.adapter = adapter
-        self.share = share
+        self.share = reach is not None
+        """Whether rows that begin alike belong into one micro-batch."""
         self._pack = pack
-        self._reach = attention_reach(base) if share else None
+        self._reach = reach
         self._reference = reference
         self._used_layout: SharedPrefixes | None = None
         self._scored: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -129,11 +130,11 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """TRL's, or one forward over shared prefixes with the same numbers; the result is kept."""
         auxiliary = None
+        self._used_layout = self._layout(input_ids, attention_mask, logits_to_keep)
         if self._scored is not None:
             logps, entropy = self._scored
-        elif self._reach is not None:
-            layout = self._layout(input_ids, attention_mask, logits_to_keep)
-            logps, entropy = self._over_shared_prefixes(model, layout, self._reach)
+        elif self._reach is not None and self._used_layout is not None:
+            logps, entropy = self._over_shared_prefixes(model, self._used_layout, self._reach)
         elif self._pack:
             packed = pack_rows(
                 input_ids,
@@ -143,18 +144,34 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             )
             logps, entropy = self._over_packed_rows(model, packed)
         else:
-            with self.base.acting(self._acted(input_ids.shape[1], logits_to_keep)):
-                logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
-                    model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-                )
+            logps, entropy, auxiliary = self.padded_scores(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
         self._seen = logps.detach(), None if entropy is None else entropy.detach()
         return logps, entropy, auxiliary
+
+    def padded_scores(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """TRL's log-probabilities, entropies and balance of routers, of rows that are read one by one."""
+        with self.base.acting(self._acted(input_ids.shape[1], logits_to_keep)):
+            scores: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] = (
+                super()._get_per_token_logps_and_entropies(
+                    model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+                )
+            )
+        return scores
 
     def _over_shared_prefixes(
         self, model: Any, layout: SharedPrefixes, reach: AttentionReach
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(R, T) log-probabilities and entropies."""
-        self._used_layout = layout
         inputs = reach.inputs(layout, model.dtype)
         with self.accelerator.autocast(), self.base.acting(layout.acted_GL):
             output = model(**inputs, shift_labels=layout.labels_GL, fused_lm_head=True)
@@ -175,16 +192,21 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _layout(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int
-    ) -> SharedPrefixes:
+    ) -> SharedPrefixes | None:
+        """Rows that begin alike in one sequence; None where rows are read one by one."""
+        if self._reach is None or self._scored is not None:
+            return None
         ids_RL, mask_RL = input_ids.cpu().numpy(), attention_mask.bool().cpu().numpy()
+        prompts, replies = (
+            [ids[mask] for ids, mask in zip(ids_RL[:, part], mask_RL[:, part], strict=True)]
+            for part in (slice(-logits_to_keep), slice(-logits_to_keep, None))
+        )
+        width = self.base.model.config.get_text_config().hidden_size
+        last = self.base.activated_tokens
+        if not worth_sharing(prompts, replies, width=width, activated_tokens=last):
+            return None
         return share_prefixes(
-            *(
-                [ids[mask] for ids, mask in zip(ids_RL[:, part], mask_RL[:, part], strict=True)]
-                for part in (slice(-logits_to_keep), slice(-logits_to_keep, None))
-            ),
-            width=self.base.model.config.get_text_config().hidden_size,
-            device=input_ids.device,
-            activated_tokens=self.base.activated_tokens,
+            prompts, replies, width=width, device=input_ids.device, activated_tokens=last
         )
 
     def _acted(self, columns: int, reply_columns: int) -> torch.Tensor:
@@ -198,8 +220,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         mask = torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1)
         tokens = rows["completion_ids"].shape[1]
         layout, inputs = None, {"input_ids": ids, "attention_mask": mask}
-        if self._reach is not None:
-            layout = self._layout(ids, mask, tokens)
+        if self._reach is not None and (layout := self._layout(ids, mask, tokens)) is not None:
             inputs = self._reach.inputs(layout, self.backbone.dtype)
         with self.accelerator.autocast():
             hidden = self.backbone(**inputs, use_cache=False).last_hidden_state

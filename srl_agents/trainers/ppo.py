@@ -24,6 +24,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, Episode, TrainingBatch
 from srl_agents.trainers.experience import Teachers, weighed
 from srl_agents.trainers.learner import AdapterLearner, Extras
+from srl_agents.trainers.passes.attention_reach import AttentionReach, sharing_of
 from srl_agents.trainers.policy_gradient import (
     RowTrainer,
     backward_batch,
@@ -96,6 +97,7 @@ class CriticTrainer(RowTrainer):
         settings: PPOSettings,
         head: ValueHead,
         critic_adapter: str | None,
+        reach: AttentionReach | None,
     ) -> None:
         """Build TRL's trainer around the shared model.
 
@@ -106,6 +108,7 @@ class CriticTrainer(RowTrainer):
             settings: the critic's.
             head: the critic's.
             critic_adapter: what the critic's trunk passes through, if that is its own.
+            reach: the windows of the model's layers, where rows share what they begin with.
         """
         super().__init__(
             base,
@@ -113,7 +116,7 @@ class CriticTrainer(RowTrainer):
             config,
             kl_coef=settings.kl_coef,
             reference=reference_adapter(base, adapter, settings.reference, settings.kl_coef),
-            share=settings.share_prefixes,
+            reach=reach,
             head=settings.log_probabilities,
         )
         self._settings = settings
@@ -190,6 +193,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         check_temperature(name, base, temperature)
         self.settings = settings
         self.temperature = temperature
+        self.sharing, self._reach = sharing_of(base, settings.share_prefixes)
         width = base.model.config.get_text_config().hidden_size
         self._value_head = ValueHead(width, settings.critic_width, seed).to(base.device)
         extras = {f"head.{key}": p for key, p in self._value_head.named_parameters()}
@@ -211,6 +215,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
             settings=self.settings,
             head=self._value_head,
             critic_adapter=self._critic_adapter,
+            reach=self._reach,
         )
 
     def steps(self, batch: CriticBatch) -> list[CriticBatch]:
@@ -228,7 +233,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
 
     def passes(self, batch: CriticBatch) -> int:
         """See `AdapterLearner`; rows of which nothing is learned take none."""
-        return passes_over(batch, self.micro_batch_rows, share=self.settings.share_prefixes)
+        return passes_over(batch, self.micro_batch_rows, share=self.sharing.shares)
 
     def _backward(self, batch: CriticBatch) -> tuple[float, dict[str, float]]:
         critic = self._critic_adapter
@@ -247,7 +252,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         active = self.base.active
         self.base.activate(self.name)
         values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
-        size, share = self.micro_batch_rows, self.settings.share_prefixes
+        size, share = self.micro_batch_rows, self.sharing.shares
         with self.memory_limit(f"values of {batch.rows} rows"):
             for rows, part in micro_batches(batch, size, self.base.device, share=share):
                 values = self._trainer.values(part)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan
+from srl_agents.trainers.prefix_sharing import ShareSetting
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
     TOKEN_HEADS,
     check_not_negative,
     check_one_of,
     check_positive,
+    check_share_prefixes,
 )
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import refuse_unread
@@ -50,8 +52,9 @@ class PPOSettings(AlgorithmSettings):
     it was when the run began, a warm start included; or the folder of a saved adapter."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prefixes: bool = False
-    """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    share_prefixes: ShareSetting = "auto"
+    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
+    model's attention takes a mask per token. Gradients differ by rounding."""
     log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
     """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
     reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
@@ -84,6 +87,7 @@ class PPOSettings(AlgorithmSettings):
             unread = ("reference", "kl_correction")
             refuse_unread(self, *unread, because="with kl_coef 0 nothing is compared")
         check_one_of("log_probabilities", self.log_probabilities, TOKEN_HEADS)
+        check_share_prefixes(self.share_prefixes)
         check_one_of("critic", self.critic, CRITICS)
         if self.clip_high is not None:
             check_not_negative(self, "clip_high")

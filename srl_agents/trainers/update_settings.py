@@ -148,6 +148,11 @@ def check_not_negative(settings: Any, *names: str) -> None:
             raise ConfigError(f"{name}={getattr(settings, name)}: use 0 or more.")
 
 
+def check_share_prefixes(setting: bool | str) -> None:
+    """Raise ConfigError for a ``share_prefixes`` that is none of the valid values."""
+    check_one_of("share_prefixes", str(setting), ("False", "True", "auto"))
+
+
 def check_one_of(name: str, value: str, known: Any) -> None:
     """Raise ConfigError, with the valid values, for a value that is none of them."""
     if value not in known:

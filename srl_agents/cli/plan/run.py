@@ -152,8 +152,11 @@ def show(made: Plan) -> None:
         f"{traffic.prompt_tokens} tokens at most, replies of {traffic.reply_tokens} ({traffic.source})."
     )
     for base in described.bases:
+        name = base.base or base.model.name
         if base.placement:
-            print(f"Placement of {base.base or base.model.name}: {base.placement}.")
+            print(f"Placement of {name}: {base.placement}.")
+        if base.sharing:
+            print(f"Shared prefixes of {name}: {base.sharing}.")
     pace = made.pace
     phases = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in pace.seconds.items())
     print(

@@ -214,7 +214,7 @@ def _check_base(recipe: LeagueRecipe, base: Base) -> None:
 def _check_attention(base: Base) -> None:
     """Flash attention has no masks of ours; packed rows need its kernels."""
     flash = base.attention == "flash_attention_2"
-    shares = getattr(base.training, "share_prefixes", False)
+    shares = getattr(base.training, "share_prefixes", False) is True
     packs = getattr(base.training, "pack_rows", False)
     require(
         not (flash and shares),

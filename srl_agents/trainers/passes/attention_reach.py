@@ -8,19 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 
 from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.passes.shared_prefixes import SharedPrefixes, share_prefixes
+from srl_agents.trainers.prefix_sharing import (
+    MASKED_LAYERS,
+    ShareSetting,
+    Sharing,
+    prefix_sharing,
+)
 from srl_envs.errors import ConfigError
 
-_ATTENTION = ("full_attention", "sliding_attention")
 _TOLERATED = 0.05
 """Relative error of hidden states that rounding may explain, in bfloat16 too."""
 _LONGEST_PROBE = 64
 _INSTEAD = "Set share_prefixes to false."
+_TRIED: WeakKeyDictionary[BaseModel, AttentionReach | ConfigError] = WeakKeyDictionary()
+"""Results of `attention_reach`: learners of one base ask once."""
 
 
 class LayerMasks(dict[str, torch.Tensor]):
@@ -51,25 +59,70 @@ class AttentionReach:
         }
 
 
+def sharing_of(
+    base: BaseModel, setting: ShareSetting, *, packs: bool = False
+) -> tuple[Sharing, AttentionReach | None]:
+    """Decision for a loaded model, and the windows of its layers where rows share.
+
+    Args:
+        base: owner of the model.
+        setting: ``auto`` shares where the model can.
+        packs: whether rows are packed into one sequence without padding.
+
+    Raises:
+        ConfigError: rows should share by the setting, and the model cannot; the message gives the cause.
+    """
+    config = base.model.config.get_text_config()
+    sharing = prefix_sharing(
+        setting,
+        attention=getattr(config, "_attn_implementation", None) or "auto",
+        layers=getattr(config, "layer_types", None) or (),
+        packs=packs,
+    )
+    if not sharing.shares:
+        return sharing, None
+    try:
+        return sharing, attention_reach(base)
+    except ConfigError as error:
+        if setting != "auto":
+            raise
+        cause = str(error).removeprefix("share_prefixes: ").removesuffix(f" {_INSTEAD}")
+        return Sharing(False, f"auto: {cause.rstrip('.')}"), None
+
+
 def attention_reach(base: BaseModel) -> AttentionReach:
-    """The windows of a base's layers, tried on a few tokens.
+    """The windows of a base's layers, tried once on a few tokens.
 
     Raises:
         ConfigError: the model cannot read shared prefixes; the message gives the cause.
     """
+    if base not in _TRIED:
+        try:
+            _TRIED[base] = _tried(base)
+        except ConfigError as error:
+            _TRIED[base] = error
+    reach = _TRIED[base]
+    if isinstance(reach, ConfigError):
+        raise reach
+    return reach
+
+
+def _tried(base: BaseModel) -> AttentionReach:
     config = base.model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
         reach = AttentionReach({"sliding_attention" if window else "full_attention": window})
     else:
-        unread = sorted(set(kinds) - set(_ATTENTION))
+        unread = sorted(set(kinds) - set(MASKED_LAYERS))
         if unread:
             raise ConfigError(
                 f"share_prefixes: {base.name} ({config.model_type}) has layers of type "
                 f"{', '.join(unread)}, which take no mask of the tokens of a row. {_INSTEAD}"
             )
-        windows = {kind: window if kind == _ATTENTION[1] else None for kind in sorted(set(kinds))}
+        windows = {
+            kind: window if kind == MASKED_LAYERS[1] else None for kind in sorted(set(kinds))
+        }
         reach = AttentionReach(windows)
     check_reach(base, reach)
     return reach

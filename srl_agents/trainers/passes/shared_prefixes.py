@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 Tokens = NDArray[np.int64]
 
+_WORTH = 0.9
+"""Most places of a layout per place of padded rows for which its dense mask is made."""
 _LENGTHS_TRIED = 24
 """Lengths of sequences that are compared, from that of the longest row to that of all rows in one."""
 
@@ -85,11 +87,8 @@ def share_prefixes(
             are never shared. 0: adapters act on all tokens.
     """
     own = max(1, activated_tokens)
-    order = sorted(range(len(prompts)), key=lambda row: prompts[row].tolist())
-    shared = [0] + [_common(prompts[before], prompts[row], own) for before, row in pairwise(order)]
-    sizes = [len(prompts[row]) - 1 + len(replies[row]) for row in order]
-    sequences = _sequences(sizes, shared, width)
-    length = max(_length(sizes, shared, sequence) for sequence in sequences)
+    cut = _cut_rows(prompts, replies, width, own)
+    order, shared, sequences, length = cut.order, cut.shared, cut.sequences, cut.length
 
     shape = (len(sequences), length)
     input_ids, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -119,6 +118,44 @@ def share_prefixes(
             start = stop
     arrays = (input_ids, positions, visible, labels, acted, place_RT, mask_RT)
     return SharedPrefixes(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def worth_sharing(
+    prompts: Sequence[Tokens], replies: Sequence[Tokens], *, width: int, activated_tokens: int = 0
+) -> bool:
+    """Whether a layout of rows has clearly fewer places than the rows have, padded to the longest.
+
+    Args:
+        prompts: as for `share_prefixes`.
+        replies: as many.
+        width: of the model's hidden states.
+        activated_tokens: as for `share_prefixes`.
+    """
+    cut = _cut_rows(prompts, replies, width, max(1, activated_tokens))
+    return len(cut.sequences) * cut.length <= _WORTH * len(prompts) * max(cut.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Rows in the order of their prompts, cut into sequences."""
+
+    order: list[int]
+    sizes: list[int]
+    """Places that each row takes by itself."""
+    shared: list[int]
+    """Tokens of each prompt that the row before begins with, too."""
+    sequences: list[range]
+    length: int
+    """Places of the longest sequence."""
+
+
+def _cut_rows(prompts: Sequence[Tokens], replies: Sequence[Tokens], width: int, own: int) -> _Cut:
+    order = sorted(range(len(prompts)), key=lambda row: prompts[row].tolist())
+    shared = [0] + [_common(prompts[before], prompts[row], own) for before, row in pairwise(order)]
+    sizes = [len(prompts[row]) - 1 + len(replies[row]) for row in order]
+    sequences = _sequences(sizes, shared, width)
+    length = max(_length(sizes, shared, sequence) for sequence in sequences)
+    return _Cut(order, sizes, shared, sequences, length)
 
 
 def _common(first: Tokens, second: Tokens, own: int) -> int:

@@ -14,7 +14,7 @@ from trl import SFTTrainer
 from srl_agents.models.base_model import BaseModel
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.learner import AdapterLearner
-from srl_agents.trainers.passes.attention_reach import AttentionReach, attention_reach
+from srl_agents.trainers.passes.attention_reach import AttentionReach, sharing_of
 from srl_agents.trainers.passes.own_head import OwnHead
 from srl_agents.trainers.passes.shared_prefixes import share_prefixes
 from srl_agents.trainers.supervised.sft_settings import SFTSettings
@@ -64,7 +64,7 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             ConfigError: the model cannot share what rows begin with.
         """
         self.settings = settings
-        self._reach = attention_reach(base) if settings.share_prefixes else None
+        self.sharing, self._reach = sharing_of(base, settings.share_prefixes)
         self._head = OwnHead(base)
         super().__init__(name, base, settings, seed)
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from srl_agents.trainers.prefix_sharing import ShareSetting
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
     UpdateSettings,
     check_one_of,
     check_positive,
+    check_share_prefixes,
 )
 
 
@@ -26,13 +28,15 @@ class SFTSettings(UpdateSettings):
     """``nll`` is maximum likelihood; ``dft`` weighs each token by its own probability, so that what
     the learner finds impossible moves it less (arXiv:2508.05629)."""
 
-    share_prefixes: bool = False
-    """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    share_prefixes: ShareSetting = "auto"
+    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
+    model's attention takes a mask per token. Gradients differ by rounding."""
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
         check_positive(self, "batch_rows")
         check_one_of("loss_type", self.loss_type, ("nll", "dft"))
+        check_share_prefixes(self.share_prefixes)
 
     def to_trl(self, output_dir: Path, *, seed: int, cpu: bool) -> Any:
         """TRL's `SFTConfig`; rows come as tokens with labels, so nothing is left to prepare."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -32,6 +33,9 @@ _BEFORE = (_UNFINISHED, REPLIES, SENT)
 """Files that may exist before the recipe does."""
 _MOST_NAMED = 5
 """Keys that a refusal names."""
+_KEPT = "share_prefixes"
+"""Setting that a run keeps where the recipe leaves it to SRL: another value rounds differently."""
+R = TypeVar("R")
 _FREE_OF_POPULATIONS = ("matches", "workers", "batch", "lease_s")
 
 
@@ -75,12 +79,48 @@ def changes_of(recipe: Recipe, folder: Path) -> list[Change]:
             f"{path} is of another recipe, which this one cannot continue: {error} Choose another folder "
             "with --out."
         ) from None
-    there, here = dict(_flat(dump(known))), dict(_flat(dump(recipe)))
+    there, here = dict(_flat(dump(known))), dict(_flat(dump(_kept(recipe, known))))
     return [
         Change(key=key, there=there.get(key), here=here.get(key))
         for key in {**there, **here}
         if there.get(key) != here.get(key)
     ]
+
+
+def as_begun(recipe: R, folder: Path) -> R:
+    """The recipe, with what it leaves to SRL as the run in a folder has it.
+
+    Runs of versions in which ``share_prefixes`` was false by default go on with false.
+    """
+    path = folder / RECIPE
+    if not path.is_file():
+        return recipe
+    try:
+        known = load(type(recipe), path)
+    except (ConfigError, UnicodeDecodeError):
+        return recipe  # refused by `check_folder`
+    return _kept(recipe, known)
+
+
+def _kept(here: R, there: Any) -> R:
+    """Settings, or a mapping of settings, with `_KEPT` of others of their kind where it is ``auto``."""
+    if isinstance(here, Mapping) and isinstance(there, Mapping):
+        kept = {key: _kept(own, there.get(key)) for key, own in here.items()}
+        return here if kept == here else kept  # type: ignore[return-value]
+    if not is_dataclass(here) or isinstance(here, type) or type(here) is not type(there):
+        return here
+    changed = {}
+    for entry in fields(here):
+        if not entry.init:
+            continue
+        own, other = getattr(here, entry.name), getattr(there, entry.name)
+        if entry.name == _KEPT:
+            new = other if own == "auto" else own
+        else:
+            new = _kept(own, other) if is_dataclass(own) or isinstance(own, Mapping) else own
+        if new is not own and new != own:
+            changed[entry.name] = new
+    return replace(here, **changed) if changed else here
 
 
 def snapshots_in(folder: Path) -> list[str]:

@@ -48,6 +48,7 @@ from srl_agents.training.folder.changes import changed_before, keep_changes, rep
 from srl_agents.training.folder.layout import (
     CHECKPOINTS,
     RECIPE,
+    as_begun,
     changes_of,
     check_folder,
     write_recipe,
@@ -204,6 +205,7 @@ def _on_ground(
     cluster: str,
 ) -> Ground:
     """Take the folder. The recipe is written first: without it, a folder with files is not a run."""
+    recipe = as_begun(recipe, folder)
     require_trackers(recipe.report_to)
     if recipe.generation is not None and processes.size > 1:
         raise ConfigError(
@@ -326,6 +328,10 @@ def _with_learners(ground: Ground) -> Learning:
         for base in bases
         for name in base.settings.learners
     }
+    for loaded in bases:
+        own = loaded.settings
+        if own.training.algorithm != "dpo":
+            ground.view.say(f"shared prefixes of {own.name}: {learners[own.learners[0]].sharing}")
     survival = Survival(recipe.survival, learners, ground.folder, ground.view.say)
     rate = RolledBack.read(ground.folder).rate
     for name, learner in learners.items():

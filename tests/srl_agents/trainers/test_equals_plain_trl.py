@@ -138,7 +138,7 @@ def test_every_loss_and_ratio(
         names |= {"use_bias_correction_kl": corrected}
         settings |= {"ratio_level": ratio_level, "kl_coef": 0.1, "entropy_coef": 0.02}
         settings |= {"kl_correction": corrected}
-    own = GRPOSettings(loss_type=loss_type, micro_batch_rows=99, **settings)
+    own = GRPOSettings(loss_type=loss_type, micro_batch_rows=99, share_prefixes=False, **settings)
     agent = GRPOLearner("alice", base, own, temperature=1.0, seed=1)
     disturb(base, "alice")
     batch = stale(sample(base, "alice", rows=8))
@@ -166,7 +166,7 @@ PUBLISHED: dict[Any, dict[str, Any]] = {
 def test_every_variant(
     base: BaseModel, sample: Any, model_folder: Path, tmp_path: Path, variant: Any
 ) -> None:
-    own = GRPOSettings(variant=variant, micro_batch_rows=3)
+    own = GRPOSettings(variant=variant, micro_batch_rows=3, share_prefixes=False)
     agent = GRPOLearner("alice", base, own, temperature=1.0, seed=1)
     disturb(base, "alice")
     batch = stale(sample(base, "alice", rows=8))

@@ -106,7 +106,7 @@ def test_nobody_has_stepped_and_everybody_can(base: BaseModel) -> None:
 
 
 def test_learners_are_mixed_where_that_saves_passes(base: BaseModel) -> None:
-    learners, batches = learners_of(base), batches_of(base)
+    learners, batches = learners_of(base, share_prefixes=False), batches_of(base)
 
     assert set(worth_mixing(learners, batches)) == set(ROWS)  # 3 passes instead of 1 + 1 + 2
     assert worth_mixing(learners, {"carol": batches["carol"]}) == {}
@@ -116,6 +116,21 @@ def test_learners_are_mixed_where_that_saves_passes(base: BaseModel) -> None:
     for learner in learners.values():
         learner.mixes = False
     assert worth_mixing(learners, batches) == {}
+
+
+def test_beside_shared_prefixes_learners_are_mixed_where_a_quarter_of_the_passes_is_less(
+    base: BaseModel,
+) -> None:
+    learners = {}
+    for seed in range(9):
+        name = f"learner{seed}"
+        learners[name] = GRPOLearner(name, base, GRPOSettings(micro_batch_rows=18), 1.0, seed)
+        assert learners[name].sharing.shares
+    batches = {name: sample_batch(base, name, rows=2, seed=1) for name in learners}
+    few = dict(list(batches.items())[:4])
+
+    assert set(worth_mixing(learners, batches)) == set(learners)  # 1 pass instead of 9
+    assert worth_mixing(learners, few) == {}  # 1 instead of 4
 
 
 def test_whole_weights_do_not_share_a_pass(model_folder: Path) -> None:

@@ -12,12 +12,17 @@ import yaml
 
 from srl_agents.league.settings import EvaluationSettings, OpponentSettings
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
+from srl_agents.recipes.sections.base_models import ModelSettings
 from srl_agents.recipes.sections.rollout import RolloutSettings
+from srl_agents.recipes.sections.warm_start import WarmStartSettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.supervised.sft_settings import SFTSettings
 from srl_agents.training.folder.layout import (
     RECIPE,
+    as_begun,
+    changes_of,
     check_folder,
     link_label,
     snapshots_in,
@@ -44,6 +49,41 @@ RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
 def test_what_is_computed_alike_may_change(changes: dict[str, Any], tmp_path: Path) -> None:
     write_recipe(RUN, tmp_path)
     check_folder(replace(RUN, **changes), tmp_path)
+
+
+def test_a_run_keeps_how_it_shares_prefixes_where_the_recipe_leaves_it_open(tmp_path: Path) -> None:
+    """Runs of versions whose default was false round as they did, in the warm start, too."""
+    warm = WarmStartSettings(bots=("middle",), training=SFTSettings(share_prefixes=False))
+    begun = replace(RUN, training=GRPOSettings(share_prefixes=False), warm_start=warm)
+    here = replace(begun, training=GRPOSettings(), warm_start=replace(warm, training=SFTSettings()))
+    assert as_begun(here, tmp_path) == here
+    write_recipe(begun, tmp_path)
+    check_folder(here, tmp_path)
+    assert changes_of(here, tmp_path) == []
+    assert as_begun(here, tmp_path) == begun
+    asked = replace(here, training=GRPOSettings(share_prefixes=True))
+    assert [change.key for change in changes_of(asked, tmp_path)] == ["training.share_prefixes"]
+    assert as_begun(asked, tmp_path).training == asked.training
+
+
+def test_a_run_of_several_bases_keeps_how_each_shares_prefixes(tmp_path: Path) -> None:
+    bases = {
+        name: ModelSettings(model="tiny", training=GRPOSettings(share_prefixes=share))
+        for name, share in (("one", False), ("two", True))
+    }
+    left = {name: replace(own, training=GRPOSettings()) for name, own in bases.items()}
+    learners = {"one": ("alice",), "two": ("bob",)}
+    begun, here = (
+        LeagueRecipe(
+            name="r",
+            env="nim-v0",
+            models={name: replace(own, learners=learners[name]) for name, own in some.items()},
+        )
+        for some in (bases, left)
+    )
+    write_recipe(begun, tmp_path)
+    assert as_begun(here, tmp_path) == begun
+    assert changes_of(here, tmp_path) == []
 
 
 def test_other_settings_are_refused_by_their_keys(tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
 
 def run_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Any:
     learners = {
-        name: GRPOLearner(name, base, GRPOSettings(micro_batch_rows=16), 1.0, seed=0)
+        name: GRPOLearner(
+            name, base, GRPOSettings(micro_batch_rows=16, share_prefixes=False), 1.0, seed=0
+        )
         for name in ROWS
     }
     return SimpleNamespace(
