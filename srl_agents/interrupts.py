@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM: both raise `KeyboardInterrupt`, and a second signal ends the process at once.
+"""Ctrl-C, SIGTERM and SIGHUP raise `KeyboardInterrupt`, and a second signal ends the process at once.
 
-A command that has something to say raises `KeyboardInterrupt(text)`; `srl` prints the text and exits with 130
-after Ctrl-C and with 143 after SIGTERM. Only the main thread may set handlers: in others nothing changes.
+A command that has a last line raises `KeyboardInterrupt(text)`; `srl` prints the text and exits with 128 plus
+the number of the signal. A signal that this process was started to ignore stays ignored, as Ctrl-C is in a
+shell's background jobs. Only the main thread may set handlers: in others nothing changes.
 """
 
 from __future__ import annotations
@@ -9,42 +10,154 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from srl_envs.errors import SRLError, add_advice
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ECHO_S = 0.05
+"""In which a signal may come again: `timeout` sends it to the process and then to its group."""
+T = TypeVar("T")
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM ended the work; the text is as for `KeyboardInterrupt`."""
+class FirstSignal:
+    """A handler that acts on the first signal; the next one ends the process, whatever hangs in it.
+
+    A hang-up is no next one: shells and service managers send it in addition.
+
+    Args:
+        act: called once.
+    """
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._settled = False
+        self.number: int | None = None
+        """Of the signal that came."""
+
+    @property
+    def status(self) -> int:
+        """Exit status of a process that the signal ended, or another handler of Ctrl-C."""
+        return 128 + (self.number or signal.SIGINT)
+
+    def handle(self, numbers: Iterable[int]) -> None:
+        """Be the handler of those of these signals that are not ignored."""
+        for number in numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self)
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal, as `signal.signal` has it."""
+        if self._settled and number != signal.SIGHUP:  # it was made the handler again
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        if self.number is not None:
+            return
+        self.number = number
+        time.sleep(_ECHO_S)
+        self._settled = True
+        for other in SIGNALS:
+            if signal.getsignal(other) is self:
+                next_one = signal.SIG_IGN if other == signal.SIGHUP else signal.SIG_DFL
+                signal.signal(other, next_one)
+        self._act()
+
+
+_commands: list[FirstSignal] = []
+"""Handlers of the commands that run in the main thread, outermost first."""
+_loops: list[EventLoop] = []
+"""Event loops that run in the main thread, outermost first."""
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Inside, SIGTERM acts as Ctrl-C does; it leaves as `Terminated`. An ignored SIGTERM stays ignored."""
-    came = False
+def terminable() -> Iterator[FirstSignal]:
+    """Inside, the first signal raises `KeyboardInterrupt` or ends the event loop; the next ends the process.
 
-    def act_as_ctrl_c(_number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
-        handler = signal.getsignal(signal.SIGINT)  # asyncio's, while one of its loops runs
-        if not callable(handler):  # Ctrl-C is ignored: a shell's background job
-            raise KeyboardInterrupt
-        handler(signal.SIGINT, frame)
+    A handler of Ctrl-C that a program has set for itself stays.
 
+    Yields:
+        The handler; inside of another `terminable` that one's.
+    """
+    stop = _commands[0] if _commands else FirstSignal(_interrupt)
     with _restored() as in_main:
-        if in_main and signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
-            signal.signal(signal.SIGTERM, act_as_ctrl_c)
+        if not in_main:
+            yield stop
+            return
+        own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        stop.handle(SIGNALS if own else (signal.SIGTERM, signal.SIGHUP))
+        _commands.append(stop)
         try:
-            yield
-        except (KeyboardInterrupt, asyncio.CancelledError) as error:
-            if not came or isinstance(error, Terminated):
+            yield stop
+        finally:
+            _commands.pop()
+
+
+def _interrupt() -> None:
+    if not _loops:
+        raise KeyboardInterrupt
+    _loops[-1].interrupt()
+
+
+class EventLoop:
+    """An `asyncio.Runner`; inside of `terminable` each of our signals ends its tasks in order.
+
+    asyncio itself does so only at Ctrl-C, and only where Python's own handler is set.
+    """
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._main: asyncio.Task[Any] | None = None
+        self._interrupted = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """See `asyncio.Runner.run`."""
+        if threading.current_thread() is not threading.main_thread():
+            return self._runner.run(work)
+        self._interrupted = False
+        _loops.append(self)
+        try:
+            return self._runner.run(self._cancellable(work))
+        except asyncio.CancelledError:
+            if not self._interrupted:
                 raise
-            raise Terminated(*error.args) from error
+            raise KeyboardInterrupt from None
+        finally:
+            _loops.pop()
+            self._main = None
+
+    async def _cancellable(self, work: Coroutine[Any, Any, T]) -> T:
+        self._main = asyncio.current_task()
+        if self._interrupted:
+            work.close()
+            raise asyncio.CancelledError
+        return await work
+
+    def interrupt(self) -> None:
+        """In a signal handler: cancel what runs.
+
+        Raises:
+            KeyboardInterrupt: it has just ended.
+        """
+        if self._main is not None and self._main.done():
+            raise KeyboardInterrupt
+        self._interrupted = True
+        if self._main is not None:
+            self._main.cancel()
+        self._runner.get_loop().call_soon_threadsafe(lambda: None)  # wakes a loop that waits
+
+    def close(self) -> None:
+        """See `asyncio.Runner.close`."""
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @contextmanager
@@ -67,45 +180,31 @@ def finished_first(say: Callable[[], object]) -> Iterator[None]:
     Args:
         say: called when a first signal is noted.
     """
-    noted: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        noted.append(number)
-        _act_at_once()
-        say()
+    def note() -> None:
+        with suppress(OSError):  # a terminal that hung up takes no line
+            say()
 
-    with _restored() as in_main:
-        for number in SIGNALS if in_main else ():
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, note)
-        yield
-    for came in noted:
-        signal.raise_signal(came)
-
-
-@contextmanager
-def second_ends_at_once() -> Iterator[None]:
-    """Inside, which is what is done after a first signal, the next one ends the process at once."""
-    with _restored() as in_main:
-        if in_main:
-            _act_at_once()
-        yield
+    noted = FirstSignal(note)
+    try:
+        with _restored() as in_main:
+            if in_main:
+                noted.handle(SIGNALS)
+            yield
+    finally:
+        if noted.number is not None:
+            signal.raise_signal(noted.number)
 
 
 @contextmanager
-def ctrl_c_ignored_by_children() -> Iterator[None]:
-    """Processes that are started inside ignore Ctrl-C, which terminals send to them, too."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # children inherit it
+def terminal_ignored_by_children() -> Iterator[None]:
+    """Processes that are started inside ignore Ctrl-C and hang-ups, which terminals send to them, too."""
+    terminals = {signal.SIGINT, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, terminals)  # children inherit it
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _act_at_once() -> None:
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from the same start states, in turn; replies are of a fixed length, so both writ
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import statistics
 import time
@@ -21,6 +20,7 @@ import torch
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import Activation, BaseModel
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
@@ -49,7 +49,7 @@ def measured(base: BaseModel, options: argparse.Namespace) -> dict[str, float]:
         MatchSpec(env_id=GAME, seed=0, split="train", seats=SEATS, cluster="0", number=n, attempt=n)
         for n in range(options.attempts)
     ]
-    with asyncio.Runner() as runner:
+    with EventLoop() as runner:
         engine = TransformersEngine(
             base, sampling, max_batch_rows=options.rows, live_bytes=2**30, cache_bytes=2**30
         )

@@ -10,7 +10,6 @@ with that prompt meets. Compared are the log-probabilities of its tokens and the
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from srl_agents.engines.embedded.kv_packing import EightBits
 from srl_agents.engines.embedded.prefix_tree import Node
 from srl_agents.engines.embedded.row_attention import PassAttention, Stretch, Tails
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.records import Turn
@@ -35,7 +35,7 @@ CLIP = 0.2
 
 def turns(base: BaseModel, game: str, options: argparse.Namespace) -> list[Turn]:
     """Of a few matches, spread over their length."""
-    with asyncio.Runner() as runner:
+    with EventLoop() as runner:
         engine = TransformersEngine(
             base, SamplingSettings(max_new_tokens=options.tokens), max_batch_rows=4
         )

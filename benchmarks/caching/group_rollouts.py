@@ -11,7 +11,6 @@ where a setting other than 8 bits wrote other tokens.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.embedded.kv_tiers import TierSettings
 from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Rollouts
@@ -97,7 +97,7 @@ def turns_of(episodes: Iterable[Episode]) -> dict[tuple[str, int, int], Turn]:
 
 
 def play(
-    specs: Sequence[MatchSpec], engine: Engine, runner: asyncio.Runner, trace: RequestTrace | None
+    specs: Sequence[MatchSpec], engine: Engine, runner: EventLoop, trace: RequestTrace | None
 ) -> Played:
     """Play all matches in order ``free``, and close the engine."""
     policies = {"model": ModelPolicy(engine)}
@@ -144,7 +144,7 @@ def of_game(
         chosen = dict(SETTINGS[name])
         cache_bytes = chosen.pop("cache_bytes", 2**30)
         places = {key: chosen.pop(key, 0) for key in ("host_bytes", "disk_bytes")}
-        with asyncio.Runner() as runner:
+        with EventLoop() as runner:
             engine = TransformersEngine(
                 base,
                 SamplingSettings(max_new_tokens=options.tokens, top_k=LIKELY),

@@ -14,7 +14,6 @@ tokens computed stand beside the least that whole blocks allow.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import re
 import tempfile
@@ -38,6 +37,7 @@ from srl_agents.engines.vllm.engine import VLLMEngine
 from srl_agents.engines.vllm.events.prefix_cache import KVCounts
 from srl_agents.engines.vllm.http import HTTPLink
 from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.sources import catalog
 from srl_agents.records import MatchSpec
@@ -121,7 +121,7 @@ def serving(
 def play(servers: Sequence[VLLMServer], model: str, specs: Sequence[MatchSpec], path: Path) -> None:
     """Play the matches, all at once, and record their requests."""
     chat = ChatTokenizer.load(catalog.resolve(model))
-    with asyncio.Runner() as runner:
+    with EventLoop() as runner:
         engines: list[Engine] = [
             VLLMEngine(
                 HTTPLink(server), chat, SamplingSettings(max_new_tokens=4), context_length=CONTEXT

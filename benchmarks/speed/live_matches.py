@@ -30,6 +30,7 @@ from typing import Any
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.engines.scripted import Latency, Load, ScriptedEngine, key_uniform
+from srl_agents.interrupts import EventLoop
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Order, Rollouts
 from srl_envs import make_bot
@@ -165,7 +166,7 @@ def play_for(seconds: float, engine: Engine, live: int) -> None:
     """Keep code duels live for so long, in ``free``, and end them all."""
     policies = {"model": ModelPolicy(engine)}
     with (
-        asyncio.Runner() as loop,
+        EventLoop() as loop,
         Rollouts(policies, root_seed=0, order="free", concurrency=live, loop=loop) as rollouts,
     ):
         playing = rollouts.play_async(matches(CODE_GAME, 4 * live))

@@ -23,6 +23,7 @@ from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.meter import EngineSpeed
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel
 
 WORDS = ("red", "stone", "river", "seven", "left", "moves", "card", "plays", "north", "ten")
@@ -94,7 +95,7 @@ def main() -> int:
     logprobs: dict[int, list[float]] = {}
     for _ in range(options.rounds):
         for size in options.step_tokens:
-            with asyncio.Runner() as runner:
+            with EventLoop() as runner:
                 engine = TransformersEngine(
                     base,
                     SamplingSettings(),

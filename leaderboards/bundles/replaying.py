@@ -17,7 +17,7 @@ from typing import Any
 from leaderboards.contents.record import MatchRecord
 from leaderboards.protocol import BOT
 from srl_agents.coordination.wire import from_bytes, to_bytes
-from srl_agents.interrupts import ctrl_c_ignored_by_children
+from srl_agents.interrupts import terminal_ignored_by_children
 from srl_agents.records import canonical_json
 from srl_agents.rollouts.seeds import bot_seed
 from srl_envs import make, make_bot
@@ -90,7 +90,7 @@ class _Children:
         context = multiprocessing.get_context("spawn")
         self._free: queue.SimpleQueue[tuple[Any, Connection]] = queue.SimpleQueue()
         self._all: list[tuple[Any, Connection]] = []
-        with safe_children(), ctrl_c_ignored_by_children():
+        with safe_children(), terminal_ignored_by_children():
             for _ in range(count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs,), daemon=True)

@@ -7,7 +7,6 @@ on disk before they are played, so those of an unfinished match are not asked fo
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +30,7 @@ from srl_agents.agents.resolver import Asking, close_engines
 from srl_agents.engines.endpoint.providers import find_model
 from srl_agents.engines.endpoint.reply_journal import REPLIES, ReplyJournal
 from srl_agents.engines.tasks import all_of
+from srl_agents.interrupts import EventLoop
 from srl_agents.league.store.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Order, Rollouts
@@ -150,7 +150,7 @@ class BoardRun:
                 self._replies.close()
             os.close(self._lock)
             raise
-        self._policies, self._loop = built.policies, asyncio.Runner()
+        self._policies, self._loop = built.policies, EventLoop()
         self._served = frozenset(v.agent_id for v in built.versions if is_served(v))
         contents = {version.agent_id: version.contents for version in built.versions}
         self._runner = Rollouts(

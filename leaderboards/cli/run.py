@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +13,7 @@ import tyro
 from leaderboards.cli.entrants import AGENTS, Agents
 from leaderboards.cli.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
-from srl_agents.interrupts import naming, second_ends_at_once
+from srl_agents.interrupts import naming
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -174,13 +173,12 @@ def _play(
         ticket=ticket,
         order=options.order,
     )
-    with ExitStack() as ending, opened(run):
+    with opened(run):
         before = len(run.done)
         bar.show(protocol.name, before, len(run.specs))
         try:
             run.play(lambda done, of: bar.show(protocol.name, done, of))
         except KeyboardInterrupt:
-            ending.enter_context(second_ends_at_once())
             raise KeyboardInterrupt(
                 f"interrupted; {len(run.done)} of {len(run.specs)} matches of {protocol.name} are kept."
             ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from srl_agents.agents.grammar import HumanName
@@ -10,6 +9,7 @@ from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, seat
 from srl_agents.engines.protocol import Generation
 from srl_agents.engines.tasks import within
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.prompt import EarlierTurn
 
 Player = Callable[[str], str]
@@ -71,7 +71,7 @@ class TextPlayers:
         seated = seat(present, playing)
         self._policies: dict[int, Policy] = {int(k): found.policy for k, found in seated.items()}
         self._turns = dict.fromkeys(self._policies, 0)
-        self._loop = asyncio.Runner()
+        self._loop = EventLoop()
 
     def player(self, place: int, seed: int) -> Player:
         """A player for one game.

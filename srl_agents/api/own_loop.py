@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from srl_agents.credit.crediting import Credited
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import Generation, SamplingSettings
 from srl_agents.engines.tasks import within
+from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, TrainingBatch, Turn, WeightVersion
@@ -67,7 +67,7 @@ class Learner(AbstractContextManager["Learner"]):
             name, base, temperature=sampling.temperature, seed=seed
         )
         self._engine = TransformersEngine(base, sampling)
-        self._loop = asyncio.Runner()
+        self._loop = EventLoop()
         self._guests: dict[tuple[str, str], Policy] = {}
         """(Environment, name) -> an opponent that is loaded."""
         self._lent: set[WeightVersion] = set()

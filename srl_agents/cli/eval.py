@@ -14,6 +14,7 @@ import tyro
 
 from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
+from srl_agents.interrupts import EventLoop
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -269,7 +270,6 @@ def _model_of(agent: str) -> ModelName | None:
 def _measured(
     agents: Sequence[str], plan: Plan, python: str, out: Path, options: EvalOptions
 ) -> list[Measured]:
-    import asyncio
 
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -289,7 +289,8 @@ def _measured(
                 replied=partial(_tell, bar, shown, agent),
             )  # fmt: skip
             bar.update(shown, total=1, completed=1)
-    asyncio.run(close_engines(policies.values()))
+    with EventLoop() as loop:
+        loop.run(close_engines(policies.values()))
     return results
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import re
@@ -15,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srl_agents.interrupts import EventLoop
 from srl_envs import __version__
 from srl_envs.distribution import install_command
 from srl_envs.errors import SRLError
@@ -191,8 +191,8 @@ def _one_token(kind: str, settings: EngineSettings) -> Check:
 
     name, begun = f"engine {kind}", time.monotonic()
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            tokens = asyncio.run(write(engine_in(Path(folder))))
+        with tempfile.TemporaryDirectory() as folder, EventLoop() as loop:
+            tokens = loop.run(write(engine_in(Path(folder))))
     except SRLError as error:
         fix = "mend that, or train with another engine.kind"
         return Check(name=name, good=False, message=str(error), fix=fix)

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import srl_envs
-from srl_agents.interrupts import Terminated, terminable
+from srl_agents.interrupts import terminable
 from srl_agents.process_end import run_process
 from srl_agents.standard_streams import OUTPUT, discard_output, named_streams
 from srl_envs import foreign_code
@@ -24,7 +24,7 @@ COMMAND_GROUP = "srl.commands"
 """Entry-point group; each entry is a function of the arguments that returns an exit code. It is named
 for the command, which is ``srl`` whatever the distribution is called."""
 
-USER_ERROR, INTERRUPTED, PIPE_CLOSED, TERMINATED = 2, 130, 141, 143
+USER_ERROR, PIPE_CLOSED = 2, 141
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of writing, which name no file: a full disk, a quota, a broken or a read-only one."""
 
@@ -33,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run ``srl`` with ``argv``; None: with the arguments of this process, which ends with the command.
 
     Returns:
-        0 done, 2 the user has something to fix, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
+        0 done, 2 the user has something to fix, 129 SIGHUP, 130 Ctrl-C, 141 the reader of the output left,
+        143 SIGTERM.
         Messages that cannot be written change none of them.
     """
     if argv is None:
@@ -55,14 +56,15 @@ def main(argv: list[str] | None = None) -> int:
 
 def _status(argv: list[str]) -> int:
     """Exit code of a command; what it printed may still be buffered."""
-    try:
-        with terminable(), _switch(argv) as arguments:
-            return _dispatch(arguments)
-    except KeyboardInterrupt as stop:
-        own_line = "\n" * sys.stderr.isatty()  # behind the terminal's ^C
-        message = str(stop) or "interrupted."
-        print(f"{own_line}srl {' '.join(argv[:1])}: {message}", file=sys.stderr)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+    with terminable() as stop:
+        try:
+            with _switch(argv) as arguments:
+                return _dispatch(arguments)
+        except KeyboardInterrupt as interrupt:
+            own_line = "\n" * sys.stderr.isatty()  # behind the terminal's ^C
+            message = str(interrupt) or "interrupted."
+            print(f"{own_line}srl {' '.join(argv[:1])}: {message}", file=sys.stderr)
+            return stop.status
 
 
 @contextlib.contextmanager

@@ -6,13 +6,13 @@ happen to run beside it. (What an endpoint's replies depend on is not known.)
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self, get_args
 
 from srl_agents.agents.players import ModelPolicy, Policy
 from srl_agents.caching.simulation.traces import Request
 from srl_agents.engines.protocol import HalvingEngine
+from srl_agents.interrupts import EventLoop
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts.asking import Asking, PromptTokens
 from srl_agents.rollouts.exact import play_exact
@@ -62,7 +62,7 @@ class Rollouts:
         order: Order = "exact",
         concurrency: int = 128,
         contents: Mapping[str, str] | None = None,
-        loop: asyncio.Runner | None = None,
+        loop: EventLoop | None = None,
         references: bool = False,
         step_threads: int | None = None,
         step_deadline_s: float = 600.0,
@@ -80,7 +80,7 @@ class Rollouts:
         self.concurrency = concurrency
         self.contents = contents or {}
         self.references = references
-        self._loop = asyncio.Runner() if loop is None else loop
+        self._loop = EventLoop() if loop is None else loop
         self._own_loop = loop is None
         self._steps = StepPool(
             default_threads() if step_threads is None else step_threads, step_deadline_s

@@ -8,7 +8,6 @@ Source: the measure, "Other-Play" for zero-shot coordination, arXiv:2003.02979.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement
@@ -20,6 +19,7 @@ import numpy as np
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.prompt_file import PROMPT
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, find, seat
+from srl_agents.interrupts import EventLoop
 from srl_agents.league.matchmaking.arenas import Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
 from srl_agents.league.ratings.focal_returns import SeatedResult
@@ -207,7 +207,7 @@ def cross_play(
         done += count
         progress(done, len(specs))
 
-    with asyncio.Runner() as loop:
+    with EventLoop() as loop:
         rollouts = Rollouts(
             policies,
             root_seed=recipe.seed,

@@ -6,14 +6,12 @@ import errno
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
-from srl_agents.interrupts import second_ends_at_once
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.standard_streams import OUTPUT
@@ -83,28 +81,26 @@ def train(
         )
         begun(training)
         last_line = ""
-        with ExitStack() as ending:
-            try:
-                return training.run()
-            except KeyboardInterrupt:
-                ending.enter_context(second_ends_at_once())
-                last_line = interrupted(training)
-                raise KeyboardInterrupt(last_line) from None
-            except CallbackError as error:
-                last_line = _keep_after(training, error, f"after update {training.done}.")
+        try:
+            return training.run()
+        except KeyboardInterrupt:
+            last_line = interrupted(training)
+            raise KeyboardInterrupt(last_line) from None
+        except CallbackError as error:
+            last_line = _keep_after(training, error, f"after update {training.done}.")
+            raise
+        except Exception as error:
+            finding = finding_of(error, training.phase, folder)
+            if finding is None:
+                last_line = _keep_after(training, error)
                 raise
-            except Exception as error:
-                finding = finding_of(error, training.phase, folder)
-                if finding is None:
-                    last_line = _keep_after(training, error)
-                    raise
-                if not _roll_back(training, finding):
-                    last_line = _stop(training, finding)
-                    raise FaultError(
-                        last_line, fault=finding.fault, learner=finding.learner, since=finding.since
-                    ) from error
-            finally:
-                _close(training, last_line)
+            if not _roll_back(training, finding):
+                last_line = _stop(training, finding)
+                raise FaultError(
+                    last_line, fault=finding.fault, learner=finding.learner, since=finding.since
+                ) from error
+        finally:
+            _close(training, last_line)
 
 
 def _keep_after(training: LeagueTraining, error: Exception, when: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as real signals to processes of their own."""
+"""Ctrl-C, SIGTERM and SIGHUP as real signals to processes of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 _COMMAND = """
-import asyncio, os, signal, sys, time
+import asyncio, os, signal, sys, threading, time
 from srl_agents.cli import main as cli
 from srl_agents import interrupts
 
@@ -28,10 +28,17 @@ sys.exit(cli.main(["probe"]))
 """
 
 
-def ran(work: str) -> tuple[int, str]:
-    """Exit code and output of `srl probe`, whose work is the function ``work(arguments)``."""
+def ran(work: str, *, in_background: bool = False) -> tuple[int, str]:
+    """Exit code and output of `srl probe`, whose work is the function ``work(arguments)``.
+
+    Args:
+        work: text of the function.
+        in_background: start it as a shell's background job, which ignores Ctrl-C.
+    """
+    command = [sys.executable, "-c", _COMMAND.format(work=work)]
+    job = ["sh", "-c", '"$@" & wait $!', "sh"]
     done = subprocess.run(
-        [sys.executable, "-c", _COMMAND.format(work=work)],
+        [*job, *command] if in_background else command,
         capture_output=True,
         text=True,
         timeout=60,
@@ -40,13 +47,16 @@ def ran(work: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("number", "code"), ENDS)
 @pytest.mark.parametrize(
     "waiting",
     [
         "time.sleep(60)",
         "asyncio.run(asyncio.sleep(60))",
-        "asyncio.Runner().run(asyncio.sleep(60))",
+        "interrupts.EventLoop().run(asyncio.sleep(60))",
     ],
 )
 def test_a_signal_ends_a_command_with_its_code_and_its_words(
@@ -64,6 +74,70 @@ def work(arguments):
     assert ran(work) == (code, "srl probe: half is kept.\n")
 
 
+IN_A_LOOP = """
+async def waiting(reply):
+    try:
+        await reply
+    finally:
+        print("in order", flush=True)
+
+async def future():
+    return asyncio.get_running_loop().create_future()
+
+async def play(replies):
+    await asyncio.gather(*(waiting(reply) for reply in replies))
+
+def work(arguments):
+    threading.Timer(0.2, lambda: [send(number) for number in ({numbers})]).start()
+    loop = interrupts.EventLoop()
+    replies = [loop.run(future()) for _ in range(2)]
+    async def end():
+        for reply in replies:
+            reply.done() or reply.set_exception(RuntimeError("the engine is closed"))
+        await asyncio.sleep(0.01)
+    try:
+        loop.run(play(replies))
+    finally:
+        print("closing", flush=True)
+        loop.run(end())
+        loop.close()
+"""
+ORDERLY = "in order\nin order\nclosing\nsrl probe: interrupted.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_loop_of_a_background_job_in_order(number: int) -> None:
+    work = IN_A_LOOP.format(numbers=f"signal.SIGINT, {int(number)}")  # Ctrl-C stays ignored
+    assert ran(work, in_background=True) == (128 + number, ORDERLY)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_to_a_process_and_to_its_group_is_one_signal(name: str) -> None:
+    work = IN_A_LOOP.format(numbers=f"signal.{name}, signal.{name}")
+    assert ran(work) == (128 + getattr(signal, name), ORDERLY)
+
+
+def test_a_hang_up_behind_another_signal_changes_nothing() -> None:
+    work = """
+def work(arguments):
+    try:
+        send(signal.SIGTERM)
+    finally:
+        send(signal.SIGHUP)
+        print("whole", flush=True)
+"""
+    assert ran(work) == (143, "whole\nsrl probe: interrupted.\n")
+
+
+def test_a_background_job_and_its_children_ignore_ctrl_c() -> None:
+    work = """
+def work(arguments):
+    send(signal.SIGINT)
+    os.system('kill -INT $$; echo whole')
+"""
+    assert ran(work, in_background=True) == (0, "whole\n")
+
+
 def test_what_must_be_whole_is_finished_first() -> None:
     work = """
 def work(arguments):
@@ -77,8 +151,7 @@ def work(arguments):
 
 @pytest.mark.parametrize("numbers", [("SIGINT", "SIGINT"), ("SIGTERM", "SIGINT")])
 @pytest.mark.parametrize(
-    "inside",
-    ["interrupts.finished_first(lambda: None)", "interrupts.second_ends_at_once()"],
+    "inside", ["interrupts.finished_first(lambda: None)", "interrupts.terminable()"]
 )
 def test_a_second_signal_ends_at_once(numbers: Sequence[str], inside: str) -> None:
     first, second = numbers
@@ -86,43 +159,47 @@ def test_a_second_signal_ends_at_once(numbers: Sequence[str], inside: str) -> No
 def work(arguments):
     try:
         with {inside}:
-            if "finished" in "{inside}":
+            try:
                 send(signal.{first})
-            print("ending", flush=True)
-            send(signal.{second})
-            print("not reached", flush=True)
+            finally:
+                print("ending", flush=True)
+                {{}}
+                send(signal.{second})
+                print("not reached", flush=True)
     finally:
+        send(signal.{second})
         print("not reached either", flush=True)
 """
-    assert ran(work) == (-getattr(signal, second), "ending\n")
+    assert ran(work.format("")) == (-getattr(signal, second), "ending\n")
+    outside = work.format("raise KeyboardInterrupt")  # the second one comes after the inside
+    assert ran(outside) == (-getattr(signal, second), "ending\n")
 
 
-def test_an_ignored_sigterm_stays_ignored() -> None:
-    work = """
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])  # as nohup does
+def test_an_ignored_signal_stays_ignored(name: str) -> None:
+    work = f"""
 def work(arguments):
     with interrupts.terminable(), interrupts.finished_first(lambda: print("noted")):
-        send(signal.SIGTERM)
+        send(signal.{name})
     print("went on")
 """
-    before = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    before = f"signal.signal(signal.{name}, signal.SIG_IGN)\n"
     assert ran(before + work) == (0, "went on\n")
 
 
 def test_handlers_are_put_back() -> None:
     work = """
 def work(arguments):
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    before = [signal.getsignal(number) for number in interrupts.SIGNALS]
     with interrupts.terminable(), interrupts.finished_first(lambda: None):
         pass
-    with interrupts.second_ends_at_once():
-        pass
-    assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    assert before == [signal.getsignal(number) for number in interrupts.SIGNALS]
     print("equal")
 """
     assert ran(work) == (0, "equal\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), ENDS)
 def test_a_program_that_calls_a_command_keeps_its_handlers_after_a_signal(
     number: int, code: int
 ) -> None:
@@ -138,22 +215,24 @@ def work(arguments):
         send({int(number)})
 
 assert cli.main(["probe"]) == {code}
-assert [signal.getsignal(number) for number in interrupts.SIGNALS] == [own, own]
+assert [signal.getsignal(number) for number in interrupts.SIGNALS] == [own] * 3
 """
     then = """
 def work(arguments):
     print("again")
 """
-    assert ran(caller + then) == (0, "again\nsrl probe: mine.\n")
+    code, output = ran(caller + then)
+    assert (code, output.splitlines()[0]) == (0, "again")
 
 
-def test_children_ignore_ctrl_c() -> None:
-    work = """
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
+def test_children_ignore_what_a_terminal_sends_to_all(name: str) -> None:
+    work = f"""
 def work(arguments):
     import subprocess
-    with interrupts.ctrl_c_ignored_by_children():
+    with interrupts.terminal_ignored_by_children():
         child = subprocess.Popen(["sleep", "0.3"])
-    child.send_signal(signal.SIGINT)
+    child.send_signal(signal.{name})
     print(child.wait())
 """
     assert ran(work) == (0, "0\n")

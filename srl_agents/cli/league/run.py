@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -106,16 +105,15 @@ def play(recipe: PopulationRecipe, folder: Path) -> int:
         SRLError: a fault ended the run; its text gives that command, too.
     """
     from srl_agents.cli.league.live_view import PopulationView
-    from srl_agents.interrupts import naming, second_ends_at_once
+    from srl_agents.interrupts import naming
     from srl_agents.training.population.rounds import PopulationRun
 
-    with naming(shlex.join(["srl", "league", "resume", str(folder)])), ExitStack() as ending:
+    with naming(shlex.join(["srl", "league", "resume", str(folder)])):
         league = PopulationRun(recipe, folder)
         try:
             with PopulationView(league) as view:
                 league.run(view.show_batch)
         except KeyboardInterrupt:
-            ending.enter_context(second_ends_at_once())
             raise KeyboardInterrupt(
                 f"interrupted; {league.done} of {league.matches} matches are kept."
             ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import tempfile
@@ -18,6 +17,7 @@ from srl_agents.engines.endpoint.settings import is_address, without_credentials
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm.cache import VLLMCache
 from srl_agents.engines.vllm.memory_share import BESIDE_TRAINER, require_share
+from srl_agents.interrupts import EventLoop
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, gather
 from srl_envs.foreign_code import refuse
@@ -241,7 +241,8 @@ def open_all(engines: Sequence[VLLMEngine]) -> None:
             raise
 
     try:
-        asyncio.run(compare())
+        with EventLoop() as loop:
+            loop.run(compare())
     except (
         ModelError,
         DeadlineError,

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, GenerationRequest
+from srl_agents.interrupts import EventLoop
 from srl_agents.league.matchmaking.manager import BOT
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.recipes.loading import load
@@ -234,7 +235,7 @@ def generate(folder: Path) -> None:
         policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(recipe.games)}
         policies |= {name: guest.policy for name, guest in guests.items()}
         drawn_as = {base.name: base.name for base in bases}
-        loop = opened.enter_context(asyncio.Runner())
+        loop = opened.enter_context(EventLoop())
         rollouts = Rollouts(
             policies,
             root_seed=recipe.seed,

@@ -6,7 +6,6 @@ It receives versions to install and matches to play, and returns episodes. Its c
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.interrupts import EventLoop
 from srl_agents.league.matchmaking.manager import BOT
 from srl_agents.own_folders import scratch
 from srl_agents.recipes.sections.games import bots_of
@@ -77,7 +77,7 @@ class MatchWorker:
         own = build(LeagueRecipe, self._recipe, "recipe of the run")
         folder = self._opened.enter_context(scratch("worker"))
         self._weights = SharedTransport()
-        self._loop = asyncio.Runner()
+        self._loop = EventLoop()
         self._opened.callback(self._loop.close)
         bases = tuple(self._playing(own, base, folder) for base in load_bases(own))
         self._bases = bases

@@ -19,7 +19,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from srl_agents.interrupts import second_ends_at_once, terminable
+from srl_agents.interrupts import terminable
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.cluster.far_trainer import FarTrainer, ViewCall, wait_for_writer
@@ -211,8 +211,7 @@ class _RayTrainer:
                     end_process(actor.node, actor.pid)
                     raise _LostError(f"did not answer for {self._recipe.ray.silence_s:g} s")
         except KeyboardInterrupt:
-            with second_ends_at_once():
-                kept = ray.get(actor.handle.stop.remote(), timeout=_END_S)
+            kept = ray.get(actor.handle.stop.remote(), timeout=_END_S)
             raise KeyboardInterrupt(kept) from None
         except RayTaskError as error:
             raise getattr(error, "cause", error) from error

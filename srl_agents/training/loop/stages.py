@@ -6,7 +6,6 @@ and how. `Parts` adds who plays: versions need the learners' weights to have nam
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -23,6 +22,7 @@ from srl_agents.credit.by_game import CreditByGame
 from srl_agents.engines.endpoint.reply_journal import REPLIES
 from srl_agents.engines.endpoint.sent_requests import SENT
 from srl_agents.engines.protocol import Engine, RepeatableEngine
+from srl_agents.interrupts import EventLoop
 from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.memory.phase_manager import PhaseManager
@@ -372,7 +372,7 @@ def _with_learners(ground: Ground) -> Learning:
 
 
 def _with_players(learning: Learning) -> Parts:
-    recipe, loop = learning.recipe, asyncio.Runner()
+    recipe, loop = learning.recipe, EventLoop()
     learning.opened.callback(loop.close)
     buffer = make_buffer(recipe, learning.folder)
     named = () if buffer is None else buffer.versions()
@@ -430,7 +430,7 @@ class _Playing:
     """What samples replies, and under which names."""
 
     bases: tuple[PlayingBase, ...]
-    loop: asyncio.Runner
+    loop: EventLoop
     policies: dict[str, Policy]
     drawn_as: dict[str, str]
     held: tuple[HeldTransport, ...]
@@ -532,12 +532,12 @@ def _ahead(
     )
 
 
-def _close(loop: asyncio.Runner, engine: Engine) -> None:
+def _close(loop: EventLoop, engine: Engine) -> None:
     loop.run(engine.close())
 
 
 def _guests(
-    learning: Learning, playing: Sequence[PlayingBase], loop: asyncio.Runner
+    learning: Learning, playing: Sequence[PlayingBase], loop: EventLoop
 ) -> dict[str, Policy]:
     """Policies of agents outside the league that learners play with, by agent id."""
     recipe = learning.recipe

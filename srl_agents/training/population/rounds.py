@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from srl_agents.agents.resolver import close_engines
+from srl_agents.interrupts import EventLoop
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.population import SCHEDULE, Population
 from srl_agents.league.store.history import LeagueStore
@@ -73,7 +73,7 @@ class PopulationRun:
         self._count(self._played())
         self._given: list[MatchSpec] | None = None  # batch of the league's own process
         self._runner: Rollouts | None = None
-        self._loop = asyncio.Runner()
+        self._loop = EventLoop()
         self._pool: WorkerPool | None = None
         if recipe.workers:
             self._pool = WorkerPool(recipe, recipe.workers)

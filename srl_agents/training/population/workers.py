@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from srl_agents.coordination.wire import from_bytes, to_bytes
-from srl_agents.interrupts import ctrl_c_ignored_by_children
+from srl_agents.interrupts import terminal_ignored_by_children
 from srl_agents.own_folders import remove_left
 from srl_agents.process_end import run_process
 from srl_agents.recipes.population_settings import PopulationRecipe
@@ -99,7 +99,7 @@ class WorkerPool:
         own_end, worker_end = self._context.Pipe()
         self._made += 1
         process = self._context.Process(target=_work, args=(self._recipe, worker_end), daemon=True)
-        with safe_children(), ctrl_c_ignored_by_children():
+        with safe_children(), terminal_ignored_by_children():
             process.start()
         worker_end.close()
         return _Worker(f"worker-{self._made}", process, own_end, [])
