@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import sys
 
-from srl_envs.errors import SRLError, nearest
+from srl_envs.errors import ConfigError, nearest
 
 SUBCOMMANDS = {
     "register": "announce agents before their seeds are drawn",
@@ -39,19 +38,16 @@ HELP = "\n".join(
 
 
 def main(argv: list[str]) -> int:
-    """Exit code: 0 done, 1 a bundle or request was rejected, 2 the user has something to fix."""
+    """Exit code: 0 done, 1 a bundle or request was rejected.
+
+    Raises:
+        SRLError: the user has something to fix.
+    """
     name, *rest = argv or [""]
     if name in ("--help", "-h"):
         print(HELP)
         return 0
     if name not in SUBCOMMANDS:
         given = f"no COMMAND {name!r}.{nearest(name, SUBCOMMANDS)}" if name else "give a COMMAND."
-        print(f"srl leaderboard: {given} There are: {', '.join(SUBCOMMANDS)}.", file=sys.stderr)
-        return 2
-    try:
-        return int(importlib.import_module(f"leaderboards.cli.{name}").main(rest))
-    except SystemExit as stop:  # how help ends
-        return int(stop.code or 0)
-    except SRLError as error:
-        print(f"srl leaderboard {name}: {error}", file=sys.stderr)
-        return 2
+        raise ConfigError(f"{given} There are: {', '.join(SUBCOMMANDS)}.")
+    return int(importlib.import_module(f"leaderboards.cli.{name}").main(rest))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from srl_agents.cli.main import main
+from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.memory.phase_manager import TRACE
+from srl_agents.metrics.sinks import METRICS
 from srl_agents.rollouts.request_trace import REQUESTS
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training.loop import phases
@@ -138,7 +142,7 @@ def recipe_of(kind: str, folder: Path, more: str = "") -> Path:
     return path
 
 
-INT, TERM = signal.SIGINT, signal.SIGTERM
+INT, TERM, HANG_UP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 STRIKES: Sequence[tuple[int, str, int]] = (
     (INT, "play", 1),
     (INT, "report", 1),
@@ -177,6 +181,81 @@ def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Pat
     finish(run, recipe)
     finish(calm, recipe)
     assert contents(run) == contents(calm)
+
+
+def struck_while_engines_reply(arguments: list[str], number: int) -> None:
+    """The command as a shell's background job, which a signal meets while matches wait for replies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    whole, metrics = TransformersEngine.generate_together, Path(arguments[-1]) / METRICS
+
+    async def struck(engine: TransformersEngine, requests: Any) -> Any:
+        if metrics.is_file() and metrics.read_bytes():  # an update is finished
+            os.kill(os.getpid(), INT)
+            os.kill(os.getpid(), number)
+        await asyncio.sleep(0)
+        return await whole(engine, requests)
+
+    TransformersEngine.generate_together = struck  # type: ignore[method-assign] - this process is the test's
+    sys.exit(main(arguments))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [TERM, pytest.param(HANG_UP, marks=pytest.mark.nightly)])
+def test_a_signal_ends_a_background_job_with_a_checkpoint_and_one_line(
+    number: int, tmp_path: Path
+) -> None:
+    recipe, run, log = recipe_of("one", tmp_path), tmp_path / "run", tmp_path / "log"
+    arguments = ["train", str(recipe), "--out", str(run)]
+    process = start_function(struck_while_engines_reply, (arguments, number), log)
+    process.join(SECONDS)
+    printed = log.read_text()
+    assert process.exitcode == 128 + number, printed
+    last = printed.splitlines()[-1]
+    assert last.startswith("srl train: interrupted in update ")
+    assert last.endswith(f"To go on: srl train {run}")
+    assert "Emergency checkpoint of update " in last
+    assert "Traceback" not in printed
+    assert "never retrieved" not in printed
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("number", "send"), [(INT, os.killpg), (TERM, os.kill)])
+def test_torchrun_ends_its_processes_with_a_checkpoint(
+    number: int, send: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    recipe, run, logs = recipe_of("one", tmp_path), tmp_path / "run", tmp_path / "logs"
+    recipe.write_text(recipe.read_text().replace("updates: 6", "updates: 999"))
+    torchrun = subprocess.Popen(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                "--nproc-per-node",
+                "2",
+            ),
+            *("--redirects", "3", "--log-dir", str(logs), "-m", "srl_agents.cli.main"),
+            *("train", str(recipe), "--out", str(run)),
+        ],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    metrics = run / METRICS
+    while not (metrics.is_file() and metrics.read_bytes()):
+        assert torchrun.poll() is None
+        time.sleep(0.1)
+    send(torchrun.pid, number)
+    assert torchrun.wait(SECONDS) == 1  # torchrun's own
+    first, second = (
+        next(logs.glob(f"*/attempt_0/{rank}/stderr.log")).read_text() for rank in (0, 1)
+    )
+    (kept,) = (run / "checkpoints").iterdir()
+    assert f": {kept}. To go on: srl train {run}\n" in first
+    assert f"The first process says what is kept. To go on: srl train {run}\n" in second
+    assert "Traceback" not in first + second
+    here = str(recipe).encode()
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if here in path.read_bytes()]
 
 
 def terminated_in_a_collective(arguments: list[str]) -> None:

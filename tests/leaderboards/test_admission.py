@@ -12,11 +12,11 @@ from forging import registered
 
 from leaderboards.bundles.run import HEADER
 from leaderboards.cli import admission
-from leaderboards.cli.main import main
 from leaderboards.keys import keys_folder
 from leaderboards.registration.charter import CHARTER
 from leaderboards.registration.ticket_log import registrations
 from srl_agents.models.sources import random_model
+from tests.leaderboards.command import main
 
 GAME = "kuhn_poker-v0"
 TOKENS = 3

@@ -14,7 +14,6 @@ import pytest
 from synthetic import BOTS, LEARNERS, START, agents, fill_store
 
 from leaderboards.boards.archive import read_board
-from leaderboards.cli import main
 from leaderboards.pages.build import board_data, slug, write_site
 from leaderboards.pages.matrices import compared, surprises
 from leaderboards.pages.standings import Scope, played, rank_sets
@@ -24,6 +23,7 @@ from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
 from srl_envs.redteam.findings import Report
+from tests.leaderboards.command import main
 
 NASTY = "</script><script>alert('1')</script>&<!--\u2028"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from synthetic import fill_store
 
-from leaderboards.cli import main
 from srl_agents.league.store.history import LeagueStore
+from tests.leaderboards.command import main
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from leaderboards.bundles.submission import open_bundle
-from leaderboards.cli import main
 from leaderboards.redteam.forger import Forger
+from tests.leaderboards.command import main
 
 
 @pytest.mark.slow

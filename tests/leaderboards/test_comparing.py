@@ -12,8 +12,8 @@ from leaderboards.boards.comparing import compare
 from leaderboards.boards.publishing import publish
 from leaderboards.bundles.submission import Bundle, open_bundle
 from leaderboards.bundles.verify import verify
-from leaderboards.cli.main import main
 from leaderboards.redteam.forger import Forger
+from tests.leaderboards.command import main
 
 GAME = "kuhn_poker-v0"
 

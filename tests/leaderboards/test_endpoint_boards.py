@@ -15,11 +15,11 @@ import pytest
 
 from leaderboards.bundles.submission import open_bundle
 from leaderboards.bundles.verify import verify
-from leaderboards.cli.main import main
 from leaderboards.pages.entries import usage_of
 from leaderboards.redteam.forger import Forger
 from srl_agents.engines.endpoint.providers import PROVIDERS
 from tests.chat_server import MODEL, ChatServer, chat_server
+from tests.leaderboards.command import main
 
 KEY = "sk-never-written"
 MODELS = (MODEL, "org/two", "org/three", "org/four")

@@ -17,7 +17,6 @@ from leaderboards.bundles.agents import build_agents, parse_entrants
 from leaderboards.bundles.replaying import replay_match
 from leaderboards.bundles.submission import Bundle, adapter_folder, open_bundle
 from leaderboards.bundles.verify import Verdict, verify
-from leaderboards.cli.main import main
 from leaderboards.contents.bases import KNOWN
 from leaderboards.contents.record import SampledTurn, Tokens
 from leaderboards.redteam.forger import Forger
@@ -26,6 +25,7 @@ from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError
+from tests.leaderboards.command import main
 
 pytestmark = pytest.mark.slow
 TOKENS_PER_REPLY = 6

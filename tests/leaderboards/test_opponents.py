@@ -13,13 +13,13 @@ import yaml
 
 from leaderboards.boards.archive import PUBLISHED, Entry, read_board
 from leaderboards.boards.opponents import Published, check_mentioned, opponent_settings, published
-from leaderboards.cli.main import main
 from srl_agents.agents.contents import ENDPOINT
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import dump
+from tests.leaderboards.command import main
 from tests.training_runs import train_run
 
 FIVE = "connect_four-v0.5x5x3"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from leaderboards.cli.main import main
 from leaderboards.freeze import freeze
 from leaderboards.protocol import FOLDER, PROTOCOL_GROUP, load_protocol, protocol_names
 from srl_envs import registry
 from srl_envs.errors import ConfigError
+from tests.leaderboards.command import main
 
 CODE = """
 from dataclasses import replace

@@ -14,7 +14,6 @@ from leaderboards.boards.archive import CHANGELOG, read_board
 from leaderboards.boards.publishing import attempts, publish, rekey
 from leaderboards.bundles.submission import Bundle, open_bundle
 from leaderboards.bundles.verify import verify
-from leaderboards.cli.main import main
 from leaderboards.contents.bases import KNOWN
 from leaderboards.keys import KEYS, keys_folder, owner_key
 from leaderboards.redteam.forger import Forger
@@ -25,6 +24,7 @@ from leaderboards.registration.tickets import TicketError
 from srl_agents.agents.contents import base_sha256
 from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError, StoreError
+from tests.leaderboards.command import main
 
 GAME = "kuhn_poker-v0"
 TOKENS = 4

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.cli.main import main
 from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol, schedule
 from leaderboards.registration.charter import CHARTER, read_charter, signing_key, write_charter
@@ -32,6 +31,7 @@ from leaderboards.registration.tickets import (
 from srl_agents.records import canonical_json
 from srl_agents.rollouts.seeds import sampling_key
 from srl_envs.errors import StoreError
+from tests.leaderboards.command import main
 
 PROTOCOL = load_protocol("kuhn_poker-v0")
 

@@ -15,13 +15,13 @@ from leaderboards.boards.archive import read_board
 from leaderboards.boards.publishing import publish
 from leaderboards.bundles.submission import Bundle, open_bundle
 from leaderboards.bundles.verify import verify
-from leaderboards.cli.main import main
 from leaderboards.pages.build import board_site
 from leaderboards.redteam.forger import Forger
 from srl_agents.engines.endpoint.settings import API_KEY
 from srl_agents.records import Served
 from srl_envs.errors import ConfigError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server
+from tests.leaderboards.command import main
 
 KEY = "sk-never-written"
 ROW = ["stop", 40, 9, None, None, None, DATED, "", []]

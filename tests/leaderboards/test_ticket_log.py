@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from leaderboards import keys
 from leaderboards.boards.publishing import rekey
-from leaderboards.cli.main import main
 from leaderboards.keys import SigningKey, owner_key
 from leaderboards.names import name_key
 from leaderboards.protocol import load_protocol
@@ -36,6 +35,7 @@ from leaderboards.registration.ticket_log import (
 from leaderboards.registration.tickets import Committed, Request, Ticket, TicketError
 from srl_agents.records import canonical_json
 from srl_envs.errors import StoreError
+from tests.leaderboards.command import main
 
 PROTOCOL = load_protocol("kuhn_poker-v0")
 
