@@ -10,7 +10,6 @@ and collects every test: a tenth of the time of the fast tests, and a quarter in
 from __future__ import annotations
 
 import argparse
-import functools
 import itertools
 import os
 import subprocess
@@ -45,29 +44,16 @@ def taken_from(queue: Path) -> Iterator[str]:
         yield file
 
 
-_MODULES: dict[Path, pytest.Module] = {}
-"""In a process of tests: a node for each file, with the folders and fixtures around it."""
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Have pytest collect all files of the queue ..."""
-    config.args = (Path(os.environ[QUEUE]) / "files").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:
-    """... but import a file only when it is collected for the second time."""
-    if not isinstance(collector, pytest.Module) or collector.path in _MODULES:
-        return None
-    _MODULES[collector.path] = collector
-    return pytest.CollectReport(collector.nodeid, "passed", None, [])
+    """Leave pytest nothing to collect before its loop: the files come one by one."""
+    config.args = []
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool:
-    """Import and run the files that no other process takes."""
+    """Collect and run the queue's files. Fixtures of a test end according to the test that follows."""
     tests, following = itertools.tee(_tests(session))
-    next(following, None)  # fixtures end according to the test that follows
+    next(following, None)
     ran = 0
     for test, nextitem in zip(tests, itertools.chain(following, [None]), strict=False):
         session.config.hook.pytest_runtest_protocol(item=test, nextitem=nextitem)
@@ -80,18 +66,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 def _tests(session: pytest.Session) -> Iterator[pytest.Item]:
     for file in taken_from(Path(os.environ[QUEUE])):
-        # The whole hook, as it also sets the filters of warnings and the rewriting of assertions.
-        session.perform_collect = functools.partial(_collect, session, _MODULES[ROOT / file])
+        session.config.args = [file]
         session.config.hook.pytest_collection(session=session)
         yield from session.items
-
-
-def _collect(session: pytest.Session, module: pytest.Module) -> None:
-    """Do for one file what `pytest.Session.perform_collect` does, within the folders that there are."""
-    session.items = [*session.genitems(module)]
-    hook = session.config.hook
-    hook.pytest_collection_modifyitems(session=session, config=session.config, items=session.items)
-    hook.pytest_collection_finish(session=session)
 
 
 def run(files: Sequence[str], options: Sequence[str], processes: int) -> int:

@@ -36,7 +36,8 @@ from srl_agents.engines.vllm.cache import VLLMCache
 from srl_agents.engines.vllm.engine import VLLMEngine
 from srl_agents.engines.vllm.events.prefix_cache import KVCounts
 from srl_agents.engines.vllm.http import HTTPLink
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.interrupts import EventLoop
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.sources import catalog

@@ -26,7 +26,8 @@ from srl_agents.engines.conducted import ConductedEngine
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm.engine import VLLMEngine
 from srl_agents.engines.vllm.http import HTTPLink
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.sources import catalog
 

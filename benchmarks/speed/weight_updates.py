@@ -29,7 +29,8 @@ from benchmarks.learning.child_process import commit
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm.engine import VLLMEngine
 from srl_agents.engines.vllm.http import HTTPLink
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.engines.vllm.settings import served_adapters
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of

@@ -14,6 +14,7 @@ import tyro
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
 
@@ -30,7 +31,7 @@ Writes index.html, which opens without a server, and data.json with the same num
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions:
+class BuildOptions(JSONOptions):
     """What the site shows, and where it goes."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
@@ -45,8 +46,6 @@ class BuildOptions:
     """Refuse a board that another key signed; the 16 digits that its operator publishes."""
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 60
     """Most replays of one board; each is played again from its replies."""
-    json: bool = False
-    """Print the numbers as JSON."""
 
 
 def main(argv: list[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -23,7 +24,7 @@ Without --out the bundles lie in DIR/bundles. A bundle holds every match of the 
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundleOptions:
+class BundleOptions(JSONOptions):
     """Which runs, and where their bundles go."""
 
     dir: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
@@ -32,8 +33,6 @@ class BundleOptions:
     """Folder to write bundles to."""
     with_adapters: bool = False
     """Put the adapters' weights in, so that L3 needs nothing else."""
-    json: bool = False
-    """Print JSON."""
 
 
 def main(argv: list[str]) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
+from leaderboards.cli.options import BoardOptions, BundlesOptions
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import given_paths
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -31,15 +30,8 @@ exit codes: 0 every match is on the board with the same result, 1 one differs or
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions:
+class CompareOptions(BundlesOptions, BoardOptions, JSONOptions):
     """Bundles to compare, and the board."""
-
-    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
-    """Bundles, or folders of some."""
-    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
-    json: bool = False
-    """Print JSON, and no progress."""
 
 
 def main(argv: list[str]) -> int:

@@ -10,8 +10,10 @@ from typing import Annotated
 
 import tyro
 
+from leaderboards.cli.options import BoardOptions
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -48,19 +50,15 @@ class Drawn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawOptions:
+class DrawOptions(BoardOptions, JSONOptions):
     """Requests to draw, and their board."""
 
     requests: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
     """Requests, or folders of some."""
-    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for the tickets; beside the requests if absent."""
     no_limits: bool = False
     """Draw also what a key registers beyond the limits of a day."""
-    json: bool = False
-    """Print JSON."""
 
 
 def main(argv: list[str]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from leaderboards.cli.options import BoardOptions
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -25,19 +26,15 @@ the maker by another way than a request before you list it. Names that were draw
 
 
 @dataclass(frozen=True, kw_only=True)
-class MakerOptions:
+class MakerOptions(BoardOptions, JSONOptions):
     """The maker's name and key, and the board."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """The maker, as in the list of reserved names."""
     key: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="KEY")]
     """Its public key: ed25519: and 64 hexadecimal digits."""
-    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
     remove: bool = False
     """Take the key off the list."""
-    json: bool = False
-    """Print JSON."""
 
 
 def main(argv: list[str]) -> int:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from leaderboards.cli.options import BoardOptions, BundlesOptions, ReplayOptions
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 
 if TYPE_CHECKING:
@@ -31,25 +33,13 @@ beside each bundle what was checked and when.
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishOptions:
+class PublishOptions(BundlesOptions, BoardOptions, ReplayOptions, JSONOptions):
     """Bundles to publish, and the board."""
 
-    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
-    """Bundles, or folders of some."""
-    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
     level: Literal["L2", "L3"] = "L2"
     """Level to which bundles are verified."""
-    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Processes that replay."""
-    model: Annotated[
-        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
-    ] = ()
-    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
     reason: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
     """Reason to record in the changelog."""
-    json: bool = False
-    """Print JSON, and no progress."""
 
 
 def main(argv: list[str]) -> int:

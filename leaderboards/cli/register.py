@@ -8,8 +8,9 @@ from typing import Annotated
 
 import tyro
 
-from leaderboards.cli.entrants import AGENTS, Agents, entrants_from
+from leaderboards.cli.options import AGENTS, EntrantOptions, entrants_from
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, ReplyOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -29,23 +30,15 @@ of both. Weights are read, nothing is played.
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisterOptions:
+class RegisterOptions(EntrantOptions, ReplyOptions, JSONOptions):
     """Agents to register, and their protocols."""
 
     envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV ...")]
     """Ids of environments."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder for the requests."""
-    agent: Agents = ()
-    """Agent that enters; may be repeated; without it, only the references play."""
-    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Per reply of a model; at most the protocol's."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Play the first N seeds only, decided now; rows of few seeds stay provisional."""
     maker: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """Claim the names of a maker of models, such as openai; for boards that list your key for it."""
-    json: bool = False
-    """Print JSON."""
 
 
 def main(argv: list[str]) -> int:

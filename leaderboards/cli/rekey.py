@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 
 import tyro
 
+from leaderboards.cli.options import ReplayOptions
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import sources_of
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 
 DESCRIPTION = """Verify a board again and sign it with a new key.
@@ -28,21 +30,13 @@ far. The old key signs nothing from then on.
 
 
 @dataclass(frozen=True, kw_only=True)
-class RekeyOptions:
+class RekeyOptions(ReplayOptions, JSONOptions):
     """Which board, and how far it is checked."""
 
     board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Folder of the board."""
     at_most: Literal["L1", "L2", "L3"] = "L3"
     """Check no higher, where agents' weights are not here; rows then stand at this level."""
-    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Processes that replay."""
-    model: Annotated[
-        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
-    ] = ()
-    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
-    json: bool = False
-    """Print JSON, and no progress."""
 
 
 def main(argv: list[str]) -> int:

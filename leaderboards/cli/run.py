@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from leaderboards.cli.entrants import AGENTS, Agents
+from leaderboards.cli.options import AGENTS, EntrantOptions
 from leaderboards.cli.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, ReplyOptions
+from srl_agents.engines.endpoint.settings import RequestSettings
 from srl_agents.interrupts import naming
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -44,7 +46,7 @@ Each environment gets a folder below DIR. Interrupted, or killed? The same comma
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(EntrantOptions, RequestSettings, ReplyOptions, JSONOptions):
     """Agents, environments and limits of a run."""
 
     envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
@@ -53,10 +55,6 @@ class RunOptions:
     """Folder to write the run to."""
     all: bool = False
     """Play every environment with a protocol."""
-    agent: Agents = ()
-    """Agent that enters; may be repeated; without it, only the references play."""
-    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Per reply of a model; at most the protocol's."""
     tickets: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """A board's ticket, or the folder of several: half of the seeds come from it, and the board takes the
     result; see `srl leaderboard register --help`."""
@@ -64,27 +62,17 @@ class RunOptions:
     """Register the agents now, with the board in this folder, whose key is on this machine."""
     unregistered: bool = False
     """Play public seeds for yourself: no board takes the result."""
-    concurrency: Annotated[int, tyro.conf.arg(metavar="N")] = 16
-    """Requests to one model behind an endpoint at once."""
     in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
     """Requests to all endpoints at once."""
-    timeout_s: Annotated[float, tyro.conf.arg(metavar="S")] = 120.0
-    """Seconds for one try of one reply."""
-    deadline_s: Annotated[float, tyro.conf.arg(metavar="S")] = 600.0
-    """Seconds for all tries of one reply."""
     order: Literal["exact", "free"] = "exact"
     """exact: all matches advance together, and replies are the same each time; free: none waits for another,
     which is faster, and a model's replies may differ by rounding."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Play the first N seeds only; rows stay provisional; a ticket sets their number."""
     attempts: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Declare how many runs this one is chosen from."""
     training_data: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
     """Declare what agents were trained on."""
     submitter: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """Declare the submitter."""
-    json: bool = False
-    """Print JSON, and no progress."""
 
 
 def main(argv: list[str]) -> int:

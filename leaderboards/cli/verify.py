@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import tyro
-
+from leaderboards.cli.options import BundlesOptions, ReplayOptions
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -40,21 +40,11 @@ exit codes: 0 all accepted, 1 one rejected, 2 a mistake in the command or someth
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions:
+class VerifyOptions(BundlesOptions, ReplayOptions, JSONOptions):
     """Bundles to check, and the level."""
 
-    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
-    """Bundles, or folders of some."""
     level: Literal["L0", "L1", "L2", "L3"] = "L2"
     """Level to check up to."""
-    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Processes that replay."""
-    model: Annotated[
-        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
-    ] = ()
-    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
-    json: bool = False
-    """Print JSON, and no progress."""
 
 
 def main(argv: list[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -28,13 +29,11 @@ Exit code: 0 nothing is wrong, 1 something is, 2 the folder holds no run.
 
 
 @dataclass(frozen=True)
-class DoctorOptions:
+class DoctorOptions(JSONOptions):
     """Options of `srl doctor`."""
 
     run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="[RUN]")] = None
     """Folder of a run of `srl train`; the machine if absent."""
-    json: bool = False
-    """Print JSON."""
 
 
 def main(argv: list[str]) -> int:

@@ -12,6 +12,7 @@ import tyro
 
 import srl_envs
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.core import seat_name
 from srl_envs.registry import EnvSpec, adopt
@@ -34,13 +35,11 @@ SHELL_OPTIONS = {
 
 
 @dataclass(frozen=True)
-class EnvsOptions:
+class EnvsOptions(JSONOptions):
     """What to show."""
 
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[ENV]")] = ""
     """Id of one environment; all are listed if absent."""
-    json: bool = False
-    """Print JSON instead of text."""
 
 
 def main(argv: list[str]) -> int:

@@ -14,6 +14,7 @@ import tyro
 
 from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, RandomOptions
 from srl_agents.interrupts import EventLoop
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -47,7 +48,7 @@ _ADAPTERS, _RECIPE, _PROMPT = "adapters", "recipe.yaml", "prompt.json"
 
 
 @dataclass(frozen=True)
-class EvalOptions:
+class EvalOptions(RandomOptions, JSONOptions):
     """Whom to measure, and in what."""
 
     tasks: Annotated[str, tyro.conf.arg(metavar="NAMES")]
@@ -74,14 +75,10 @@ class EvalOptions:
     """Longest reply."""
     temperature: float = 0.0
     """Temperature of sampling; 0 is greedy."""
-    seed: int = 0
-    """Seed of sampling."""
     python: str | None = None
     """An interpreter that has Inspect."""
     out: Path | None = None
     """Folder for results and Inspect's logs; eval in the run's folder, or runs/eval, if absent."""
-    json: bool = False
-    """Print the results as JSON."""
 
 
 def main(argv: list[str]) -> int:

@@ -143,8 +143,8 @@ def _driver() -> str:
 def _engines() -> Iterator[Check]:
     """One token of a small model through each engine that can run here; vLLM starts in a minute on a CPU."""
     from srl_agents.engines.settings import TransformersSettings
+    from srl_agents.engines.vllm.options import PYTHON
     from srl_agents.engines.vllm.process_settings import VLLMProcessSettings
-    from srl_agents.engines.vllm.server import PYTHON
     from srl_agents.engines.vllm.settings import VLLMSettings
 
     yield _one_token("transformers", TransformersSettings())

@@ -18,6 +18,7 @@ from srl_agents.agents.grammar import HUMAN, HumanName
 from srl_agents.agents.resolver import Playing, find, reply_budget
 from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, RandomOptions, ReplyOptions
 from srl_agents.cli.person.keyboard import Human, LeaveGameError, require_terminal
 from srl_agents.cli.views.transcript import TranscriptView
 from srl_agents.engines.protocol import SamplingSettings
@@ -47,15 +48,13 @@ Examples:
 
 
 @dataclass(frozen=True)
-class PlayOptions:
+class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
     """What to play, who plays, and what to show."""
 
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
     """Id of the environment."""
     policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="AGENT ...")]
     """One per seat."""
-    seed: int = 0
-    """Seed of the first episode; the next ones count up."""
     split: Annotated[str, tyro.conf.arg(metavar="{train,eval}")] = "train"
     """Which instances: those for training, or those held back for measuring."""
     episodes: int = 1
@@ -66,12 +65,8 @@ class PlayOptions:
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
     ] = ()
     """Options of the environment; `srl envs ENV` lists them."""
-    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Longest reply of a language model; a default per environment if absent."""
     save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the transcript here; with several games, -1, -2 ... is put before the ending."""
-    json: bool = False
-    """Print one line of JSON per game and nothing else."""
     quiet: bool = False
     """Print results only."""
 

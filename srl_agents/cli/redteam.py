@@ -12,6 +12,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, RandomOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.redteam import campaign, published, table
@@ -43,7 +44,7 @@ FOUND = 1
 
 
 @dataclass(frozen=True)
-class RedteamOptions:
+class RedteamOptions(RandomOptions, JSONOptions):
     """What to attack."""
 
     targets: Annotated[
@@ -58,8 +59,6 @@ class RedteamOptions:
     """Seconds of processor time for all targets together; the clock may take more."""
     jobs: int = 1
     """Attacks at the same time; the budget is for all of them together."""
-    seed: int = 0
-    """Of the search; the same seed tries the same things in the same order."""
     out: Path | None = None
     """Folder for report.json, hackability.md and a case per finding."""
     save: Path | None = None
@@ -70,8 +69,6 @@ class RedteamOptions:
     """Check the saved cases of this folder again instead of attacking."""
     suite: Path | None = None
     """Attack the srl_envs of another checkout; its folder."""
-    json: bool = False
-    """Print JSON instead of a table."""
 
     def __post_init__(self) -> None:
         if not self.budget_s > 0:

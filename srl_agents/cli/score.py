@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_agents.rewards.rubric_files import find_rubric
 from srl_agents.yaml_files import read_yaml
@@ -37,7 +38,7 @@ NOT_JUDGED = 1
 
 
 @dataclass(frozen=True)
-class ScoreOptions:
+class ScoreOptions(JSONOptions):
     """What to score."""
 
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
@@ -48,8 +49,6 @@ class ScoreOptions:
     """Field of a line that holds the reply: text, or a list of chat messages."""
     out: Path | None = None
     """Write every line's reward, values and reasons there, as JSONL."""
-    json: bool = False
-    """Print the summary as JSON instead of tables."""
 
 
 def main(argv: list[str]) -> int:

@@ -65,6 +65,9 @@ class Group:
     """The first paragraph of its docstring."""
     bases: tuple[str, ...]
     settings: tuple[Setting, ...]
+    """Fields that the class declares; inherited ones stand with the class that declares them."""
+    chosen_by: str = ""
+    """Line of a recipe that selects the class among others of its base; empty for other classes."""
 
 
 def groups(root: Path = ROOT) -> list[Group]:
@@ -86,13 +89,17 @@ def _is_settings(node: ast.ClassDef, path: str) -> bool:
 
 
 def _group(node: ast.ClassDef, path: str) -> Group:
+    bases = tuple(text for base in node.bases if (text := ast.unparse(base)).endswith(_ENDINGS))
+    own = tuple(_settings(node))
+    tags = [one for one in own if bases and one.name in _TAGS and one.default]
     return Group(
         name=node.name,
         path=path,
         line=node.lineno,
         text=_one_line((ast.get_docstring(node) or "").partition("\n\n")[0]),
-        bases=tuple(text for base in node.bases if (text := ast.unparse(base)).endswith(_ENDINGS)),
-        settings=tuple(_settings(node)),
+        bases=bases,
+        settings=tuple(one for one in own if one not in tags),
+        chosen_by="".join(f"{one.name}: {ast.literal_eval(one.default)}" for one in tags),
     )
 
 
@@ -178,6 +185,8 @@ def _section(group: Group, known: set[str]) -> list[str]:
     if group.bases:
         also = ", ".join(_linked(base, known) for base in group.bases)
         lines[-1] += f" Has the settings of {also} too."
+    if group.chosen_by:
+        lines[-1] += f" Chosen by `{group.chosen_by}`."
     if group.settings:
         lines += ["", "| setting | type | default | what |", "|---|---|---|---|"]
         lines += [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 import srl_agents
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import NewRunOptions
 from srl_agents.recipes.loading import SHIPPED
 from srl_envs.errors import FaultError
 
@@ -37,19 +37,9 @@ Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 
 
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(NewRunOptions):
     """What to run and where."""
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """A YAML file, the name of a shipped recipe, or the folder of a run, which goes on."""
-    out: Path | None = None
-    """Folder of the run; runs/NAME-seedN if absent."""
-    seed: int | None = None
-    """Root seed; the recipe's own if absent."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
-    data: Path | None = None
-    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
     force: bool = False
     """Begin although the plan finds too little memory."""
     dry_run: bool = False

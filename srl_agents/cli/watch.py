@@ -15,6 +15,7 @@ import tyro
 
 import srl_envs
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, MetricsOptions, RandomOptions, ReplyOptions
 from srl_agents.cli.pages.episode.markup import page
 from srl_agents.cli.views.recorded import RecordedEpisode, RecordedStep, Turn, watchable
 from srl_agents.cli.views.transcript import move_text, news, printable, verdict
@@ -54,7 +55,7 @@ _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 
 @dataclass(frozen=True)
-class WatchOptions:
+class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
     """What to look at, and how to show it."""
 
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE|ENV")]
@@ -63,10 +64,6 @@ class WatchOptions:
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
     ] = ()
     """Who plays, one per seat; none where a file is given."""
-    seed: int = 0
-    """Seed of the episode that agents play."""
-    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Longest reply of a language model that plays; a default per environment if absent."""
     html: Annotated[Path | None, tyro.conf.arg(metavar="OUT")] = None
     """Write a web page here instead."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
@@ -77,10 +74,6 @@ class WatchOptions:
     """Show all that a seat sees at every step, not only what is new, and thoughts whole."""
     every_s: Annotated[float, tyro.conf.arg(metavar="S")] = 1.0
     """Seconds between two looks at a run."""
-    json: bool = False
-    """Print JSON, a look at a run a line."""
-    metrics_port: Annotated[int | None, tyro.conf.arg(metavar="PORT")] = None
-    """Serve what a run's looks have to Prometheus, on this port of this machine; 0 takes a free one."""
 
 
 def main(argv: list[str]) -> int:

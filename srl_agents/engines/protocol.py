@@ -18,24 +18,38 @@ from srl_envs.errors import ConfigError
 Finish = Literal["stop", "length", "served"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SamplingSettings:
-    """How replies are sampled. The trainer of the same base must use the same temperature.
+@dataclass(frozen=True, kw_only=True)
+class ReplySettings:
+    """How long replies are, and how random. Without slots, so that other settings may derive from it."""
 
-    The filters apply in the order top-k, top-p, min-p, to the probabilities at the temperature, as in
-    transformers and vLLM; what is left is divided by its sum.
-    """
-
+    max_new_tokens: int = 64
+    """Tokens per reply at most, beside its thoughts."""
     temperature: float = 1.0
-    """Logits are divided by it. 0 is greedy, with log-probabilities at temperature 1."""
+    """Logits are divided by it; the trainer of the same base uses the same. 0 is greedy, with
+    log-probabilities at temperature 1; learners need more than 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterSettings(ReplySettings):
+    """Which tokens may be sampled. The trainer's probabilities stay those of all tokens: ``sampler_kl`` shows
+    the difference."""
+
     top_k: int = 0
     """Only so many of the most probable tokens; 0 keeps all."""
     top_p: float = 1.0
     """Only the most probable tokens that together have this probability. Source: arXiv:1904.09751."""
     min_p: float = 0.0
     """Only tokens of at least this share of the largest probability. Source: arXiv:2407.01082."""
-    max_new_tokens: int = 64
-    """Tokens per reply at most, beside its thoughts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingSettings(FilterSettings):
+    """How replies are sampled. The trainer of the same base must use the same temperature.
+
+    The filters apply in the order top-k, top-p, min-p, to the probabilities at the temperature, as in
+    transformers and vLLM; what is left is divided by its sum.
+    """
+
     stop: tuple[str, ...] = ("</action>",)
     """Texts that end a reply; they stay in it."""
 

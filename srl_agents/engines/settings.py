@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from srl_agents.caching.objectives import Objectives
-from srl_agents.caching.policies.online import Eviction
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingSettings, StepSettings
 from srl_agents.engines.waiting import to_stderr
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
@@ -111,8 +109,8 @@ class EngineSettings(ABC):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransformersSettings(EngineSettings):
+@dataclass(frozen=True, kw_only=True)
+class TransformersSettings(EngineSettings, StepSettings):
     """The embedded engine: transformers in this process, on the learners' own base.
 
     ``rollout.batch_rows`` is its largest batch. All of this but ``cache_type`` changes speed and memory, and
@@ -133,10 +131,6 @@ class TransformersSettings(EngineSettings):
     ``model``: as they were computed. ``int8``: 8 bits with one scale per token and head, about a quarter of
     float32's bytes and half of bfloat16's; it moves log-probabilities, and replies tell theirs. Not in order
     ``exact``."""
-    eviction: Eviction = "lru"
-    """What goes first where they are more. ``lru``: what no prompt went through for the longest time.
-    ``learned``: what is used least per token and time, by what was seen so far and which matches are over.
-    Also ``segmented-lru``, ``decayed-lfu``, ``s3-fifo``."""
     host_gib: float = 0.0
     """GiB of host memory for prompts that ``cache_gib`` has no room for, at most; each is written and fetched
     only where that is faster than computing, by what was measured. Not in order ``exact``."""
@@ -144,18 +138,6 @@ class TransformersSettings(EngineSettings):
     """GiB of files for those that ``host_gib`` has no room for, likewise."""
     disk_folder: str = ""
     """Folder of these files until the engine is closed; empty: in the run's folder."""
-    share_prefixes: bool = True
-    """Compute what prompts of one version have in common once."""
-    refill: bool = True
-    """Give a finished reply's place away at once; otherwise when all of a batch have finished."""
-    step_tokens: int = 4096
-    """Prompt tokens that one pass computes at most. A longer prompt is read in pieces, and replies that are
-    being written get a token with each: with fewer, these wait less, and the long prompt waits longer."""
-    objectives: Objectives = field(default_factory=Objectives)
-    """Times to hold; a run without any waits for nothing but room. Not in order ``exact``, whose steps
-    do not depend on a clock."""
-    read_in_place: int = 192
-    """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
 
     def __post_init__(self) -> None:
         if self.live_gib is not None and not 0 < self.live_gib < float("inf"):
@@ -202,15 +184,8 @@ class TransformersSettings(EngineSettings):
         return engine
 
     def _decoding(self) -> DecodingSettings:
-        return DecodingSettings(
-            step_tokens=self.step_tokens,
-            refill=self.refill,
-            share_prefixes=self.share_prefixes,
-            read_in_place=self.read_in_place,
-            objectives=self.objectives,
-            eviction=self.eviction,
-            eight_bits=self.cache_type == "int8",
-        )
+        shared = {f.name: getattr(self, f.name) for f in fields(StepSettings)}
+        return DecodingSettings(**shared, eight_bits=self.cache_type == "int8")
 
 
 def _bytes(gib: float | None) -> int | None:

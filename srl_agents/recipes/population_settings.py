@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
+from srl_agents.engines.protocol import ReplySettings
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.matchmaking.population import MatchmakingSettings
 from srl_agents.league.settings import require
 from srl_agents.recipes.sections.base_models import NAME, is_name
-from srl_agents.recipes.sections.environment import match_options, surroundings
+from srl_agents.recipes.sections.environment import GameOptions, match_options, surroundings
 from srl_envs import spec
 
 
@@ -32,7 +33,7 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PopulationRecipe:
+class PopulationRecipe(GameOptions, ReplySettings):
     """Agents of one environment that play each other until a number of matches is reached."""
 
     name: str
@@ -41,22 +42,12 @@ class PopulationRecipe:
     """Registered environment id."""
     agents: tuple[AgentSettings, ...]
     """The agents that play."""
-    env_options: dict[str, Any] = field(default_factory=dict)
-    """Options of `srl_envs.make`."""
-    wrappers: tuple[dict[str, Any], ...] = ()
-    """Wrappers of `srl_envs.wrappers` around the environment, from the inside out."""
     seed: int = 0
     """Root of the schedule and of all sampling."""
     matches: int = 1024
     """Rounded up to whole blocks."""
     matchmaking: MatchmakingSettings = field(default_factory=MatchmakingSettings)
     """Settings that choose the agents of each match."""
-    teams: tuple[int, ...] = ()
-    """Team per seat; empty where every seat plays for itself."""
-    temperature: float = 1.0
-    """Temperature of sampling, for models and endpoints."""
-    max_new_tokens: int = 64
-    """Most tokens per reply."""
     order: Literal["exact", "free"] = "exact"
     """``exact``: matches of a batch advance in lockstep. ``free``: no match waits for the slowest, such as an
     endpoint; repeatable in seeds and schedule, not in rounding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.coordination.independent import IndependentSettings
@@ -40,6 +40,7 @@ from srl_agents.recipes.sections.base_models import (
     names_on,
     placement_facts,
 )
+from srl_agents.recipes.sections.environment import GameOptions
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
 from srl_agents.recipes.sections.games import Game, GameSettings, Shared, resolved
 from srl_agents.recipes.sections.generation import GenerationSettings
@@ -66,7 +67,7 @@ from srl_envs.reading.recovery import STAND_IN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LeagueRecipe:
+class LeagueRecipe(GameOptions):
     """Several learners on one base or several, trained against each other, their past and bots."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
@@ -86,11 +87,6 @@ class LeagueRecipe:
     models: dict[str, ModelSettings] = field(default_factory=dict)
     """Instead of ``model``: several bases by the names that they get in the league, each with its learners
     and what is different on it. See docs/guides/several_models.md."""
-    env_options: dict[str, Any] = field(default_factory=dict)
-    """Options of `srl_envs.make`, in training and evaluation alike."""
-    wrappers: tuple[dict[str, Any], ...] = ()
-    """Wrappers of `srl_envs.wrappers` around the environment, from the inside out, in training and
-    evaluation alike: ``kind`` and arguments."""
     seed: int = 0
     """Root of all randomness of the run."""
     learners: Annotated[tuple[str, ...], NAMED] = ()
@@ -101,8 +97,6 @@ class LeagueRecipe:
     seats: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Learner -> seats that it and its past may hold, for games whose seats have different roles; all seats
     if absent. For example {alice: [0], bob: [1]}: a navigator and a driver."""
-    teams: tuple[int, ...] = ()
-    """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
     updates: int = 20
     """Optimizer updates per learner."""
     parameters: Parameters = "lora"

@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.trainers.prefix_sharing import ShareSetting
 from srl_agents.trainers.update_settings import UpdateSettings
 from srl_envs.errors import ConfigError
 
@@ -93,6 +94,27 @@ class AlgorithmSettings(UpdateSettings, ABC):
                 f"{self.steps_per_batch} steps each take {steps}, and the learning rate would be 0 "
                 f"before they end. Use {steps}."
             )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenLossSettings(AlgorithmSettings):
+    """Updates on tokens with advantages: what GRPO and PPO have in common."""
+
+    clip_high: float | None = None
+    """Probability ratios are clipped at 1 + clip_high; None: the variant's, or the same as clip_low. In
+    loss cispo they are cut at clip_high itself."""
+    reference: str = "base"
+    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
+    it was when the run began, a warm start included; or the folder of a saved adapter."""
+    entropy_coef: float = 0.0
+    """Weight of the mean entropy per token (nats) that is added to the objective."""
+    share_prefixes: ShareSetting = "auto"
+    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
+    model's attention takes a mask per token, and rows are not packed. Gradients differ by rounding."""
+    log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
+    """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
+    reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
+    where the vocabulary has 32,768 tokens or more."""
 
 
 def check_group_size(plan: Plan) -> None:

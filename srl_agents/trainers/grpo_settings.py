@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
-from srl_agents.trainers.prefix_sharing import ShareSetting
+from srl_agents.trainers.algorithms import (
+    AlgorithmSettings,
+    Plan,
+    TokenLossSettings,
+    check_group_size,
+)
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
     TOKEN_HEADS,
@@ -71,7 +75,7 @@ VARIANTS: dict[Variant | None, Loss] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GRPOSettings(AlgorithmSettings):
+class GRPOSettings(TokenLossSettings):
     """Group-relative updates without a critic. Names are ours; `to_trl` translates them."""
 
     activates: ClassVar[bool] = True
@@ -85,9 +89,6 @@ class GRPOSettings(AlgorithmSettings):
     """Probability ratios per token, or one per row (GSPO)."""
     clip_low: float | None = None
     """Probability ratios are clipped at 1 - clip_low."""
-    clip_high: float | None = None
-    """Probability ratios are clipped at 1 + clip_high; unset everywhere: the same as clip_low. In
-    loss cispo they are cut at clip_high itself."""
     kl_coef: float | None = None
     """Weight of the divergence from the reference, in nats per token; 0 computes no reference. None:
     the variant's, which is 0.04 for grpo and 0 for all others."""
@@ -95,14 +96,6 @@ class GRPOSettings(AlgorithmSettings):
     """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it.
     With it the gradient is that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate");
     without it, that of arXiv:2402.03300 equation 4. None: the variant's; without a variant, true."""
-    reference: str = "base"
-    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
-    it was when the run began, a warm start included; or the folder of a saved adapter."""
-    entropy_coef: float = 0.0
-    """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prefixes: ShareSetting = "auto"
-    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
-    model's attention takes a mask per token, and rows are not packed. Gradients differ by rounding."""
     pack_rows: bool = False
     """Put the rows of a micro-batch one after the other into one sequence without padding, which flash-attn's
     kernels read row by row; only with ``attention: flash_attention_2``. Gradients differ by rounding."""
@@ -110,10 +103,6 @@ class GRPOSettings(AlgorithmSettings):
     """Whether learners with few rows share micro-batches, each row through its own adapter; with LoRA,
     only without ``share_prefixes: true`` or ``pack_rows`` and in one process; with ``auto`` where that takes
     less than a quarter of the passes. Gradients differ by rounding."""
-    log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
-    """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
-    reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
-    where the vocabulary has 32,768 tokens or more."""
     max_completion_tokens: int = 64
     """Only dr_grpo: token sums are divided by it."""
 

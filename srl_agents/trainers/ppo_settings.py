@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from srl_agents.trainers.algorithms import AlgorithmSettings, Plan
-from srl_agents.trainers.prefix_sharing import ShareSetting
+from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, TokenLossSettings
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
     TOKEN_HEADS,
@@ -30,7 +29,7 @@ CRITICS = ("detached", "shared", "base", "adapter")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PPOSettings(AlgorithmSettings):
+class PPOSettings(TokenLossSettings):
     """Updates with a critic. Names are ours; `to_trl` translates them. Source: arXiv:1707.06347."""
 
     algorithm: Literal["ppo"] = "ppo"
@@ -40,25 +39,11 @@ class PPOSettings(AlgorithmSettings):
     """Optimizer steps per pass, each on its share of the rows; fewer if there are fewer rows."""
     clip_low: float = 0.2
     """Probability ratios are clipped at 1 - clip_low."""
-    clip_high: float | None = None
-    """Probability ratios are clipped at 1 + clip_high; None: the same as clip_low."""
     kl_coef: float = 0.0
     """Weight of the divergence from the reference, in nats per token; 0 computes no reference."""
     kl_correction: bool = True
     """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it,
     which makes its gradient that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate")."""
-    reference: str = "base"
-    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
-    it was when the run began, a warm start included; or the folder of a saved adapter."""
-    entropy_coef: float = 0.0
-    """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prefixes: ShareSetting = "auto"
-    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
-    model's attention takes a mask per token. Gradients differ by rounding."""
-    log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
-    """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
-    reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
-    where the vocabulary has 32,768 tokens or more."""
     discount: float = 1.0
     """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
     trace: float = 0.95

@@ -16,7 +16,8 @@ import pytest
 from srl_agents.cli.main import main
 from srl_agents.engines.endpoint.client import EndpointEngine
 from srl_agents.engines.endpoint.settings import API_KEY, Account, EndpointSettings
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.league.store.history import LeagueStore
 from srl_envs.errors import ModelError
 from srl_envs.redaction import HIDDEN

@@ -19,7 +19,8 @@ from srl_agents.agents.resolver import Asking, Playing, close_engines, find, sea
 from srl_agents.engines.endpoint.reply_journal import ReplyJournal
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.vllm.answers import BASE
-from srl_agents.engines.vllm.server import PYTHON, VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import PYTHON, VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.models.sources import catalog
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Rollouts

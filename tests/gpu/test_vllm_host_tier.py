@@ -12,7 +12,8 @@ from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingS
 from srl_agents.engines.vllm.cache import HostEviction, VLLMCache
 from srl_agents.engines.vllm.engine import VLLMEngine
 from srl_agents.engines.vllm.http import HTTPLink
-from srl_agents.engines.vllm.server import PYTHON, VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import PYTHON, VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.sources import catalog
 

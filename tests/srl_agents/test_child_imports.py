@@ -15,6 +15,7 @@ import pytest
 import srl_envs
 from leaderboards.bundles.replaying import replay_all
 from srl_agents.engines.vllm import server as vllm_server
+from srl_agents.engines.vllm.options import VLLMServerSettings
 from srl_agents.exports.inspect_run import interpreter
 from srl_agents.models.sources import smollm2
 from srl_agents.records import MatchSpec
@@ -128,7 +129,7 @@ def test_children_of_a_command_look_elsewhere_too(trapped: Path) -> None:
 
 
 def test_a_servers_environment_is_safe() -> None:
-    settings = vllm_server.VLLMServerSettings(model="m", python=sys.executable)
+    settings = VLLMServerSettings(model="m", python=sys.executable)
     server = vllm_server.VLLMServer(settings, Path("log"))
     assert server._environment()["PYTHONSAFEPATH"] == "1"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines.vllm.server import PYTHON
+from srl_agents.engines.vllm.options import PYTHON
 
 pytestmark = [
     pytest.mark.vllm,

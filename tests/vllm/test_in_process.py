@@ -14,8 +14,8 @@ import torch
 
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine
+from srl_agents.engines.vllm.options import VLLMServerSettings
 from srl_agents.engines.vllm.process import VLLMProcess
-from srl_agents.engines.vllm.server import VLLMServerSettings
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer

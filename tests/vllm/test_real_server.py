@@ -28,7 +28,8 @@ from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine
 from srl_agents.engines.vllm.http import HTTPLink
-from srl_agents.engines.vllm.server import PYTHON, VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import PYTHON, VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
@@ -425,7 +426,8 @@ def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> Non
     program = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings\n"
+        "from srl_agents.engines.vllm.options import VLLMServerSettings\n"
+        "from srl_agents.engines.vllm.server import VLLMServer\n"
         f"server = VLLMServer(VLLMServerSettings(model='x'), Path({str(tmp_path / 'log')!r}))\n"
         "server._launch()\n"
         "print(server.pid, flush=True)\n"

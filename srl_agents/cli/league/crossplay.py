@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, PlotOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -32,17 +33,13 @@ _CELL, _LEFT, _TOP = 76, 190, 60
 
 
 @dataclass(frozen=True)
-class CrossPlayOptions:
+class CrossPlayOptions(PlotOptions, JSONOptions):
     """Who plays, and how much."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of finished runs."""
     seeds: int = 32
     """For each two players; each is played in all seat rotations."""
-    plot: Path | None = None
-    """Write the matrix there, as .svg."""
-    json: bool = False
-    """Print JSON instead of a table."""
 
 
 def crossplay(argv: list[str]) -> int:

@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import RunFolderOptions
 from srl_agents.league.store.history import LeagueStore
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
@@ -39,11 +38,9 @@ ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(RunFolderOptions):
     """From where to where."""
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a league store."""
     out: Path
     """Folder to write to; must be absent or empty."""
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, RunFolderOptions
 from srl_agents.records import plain_json
 from srl_agents.training.folder.layout import RECIPE, STORE
 from srl_envs.errors import ConfigError
@@ -26,13 +23,8 @@ Example:
 
 
 @dataclass(frozen=True)
-class RebuildOptions:
+class RebuildOptions(RunFolderOptions, JSONOptions):
     """Which store."""
-
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of the run."""
-    json: bool = False
-    """Print JSON."""
 
 
 def rebuild(argv: list[str]) -> int:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import NewRunOptions, RunFolderOptions
 from srl_agents.recipes.loading import find_recipe
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.recipe_kinds import read_recipe
@@ -34,33 +31,9 @@ Example:
 """
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What to run and where."""
-
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """A YAML file, or the name of a shipped recipe."""
-    out: Path | None = None
-    """Folder of the run; runs/NAME-seedN if absent."""
-    seed: int | None = None
-    """Root seed; the recipe's own if absent."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
-    data: Path | None = None
-    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
-
-
-@dataclass(frozen=True)
-class ResumeOptions:
-    """Which run."""
-
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of the run."""
-
-
 def run(argv: list[str]) -> int:
     """Run the command; see `srl league run --help`."""
-    options = read_options(RunOptions, command="srl league run", description=RUN, argv=argv)
+    options = read_options(NewRunOptions, command="srl league run", description=RUN, argv=argv)
     overrides = list(options.set)
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
@@ -83,7 +56,7 @@ def run(argv: list[str]) -> int:
 def resume(argv: list[str]) -> int:
     """Run the command; see `srl league resume --help`."""
     options = read_options(
-        ResumeOptions, command="srl league resume", description=RESUME, argv=argv
+        RunFolderOptions, command="srl league resume", description=RESUME, argv=argv
     )
     path = options.run / RECIPE
     if not path.is_file():

@@ -7,14 +7,14 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, RunFolderOptions
 from srl_agents.league.agent_names import labels
 from srl_agents.league.ratings.diagnostics import Diagnostics
 from srl_agents.league.ratings.focal_returns import CrossPlay, FocalReturn
@@ -43,13 +43,9 @@ Names = dict[str, str]
 
 
 @dataclass(frozen=True)
-class StatusOptions:
+class StatusOptions(RunFolderOptions, JSONOptions):
     """Which run."""
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a league store."""
-    json: bool = False
-    """Print JSON instead of tables; null where a number is unknown or an interval has no bound."""
     diagnostics: bool = False
     """Show equilibrium, cyclic share and exploiters too."""
     watch: float = 0.0

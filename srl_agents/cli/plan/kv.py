@@ -21,6 +21,7 @@ from srl_agents.caching.simulation.routing import Routing
 from srl_agents.caching.simulation.summary import first_token_times, report, token_gaps
 from srl_agents.caching.simulation.traces import TOKENS_PER_BLOCK, Trace, read_trace, with_sessions
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, PlotOptions
 from srl_agents.cli.plan.quantile_figure import Curve, quantile_figure
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
@@ -44,7 +45,7 @@ MOST_CAPACITY_TOKENS = 10**15
 
 
 @dataclass(frozen=True)
-class KVOptions:
+class KVOptions(PlotOptions, JSONOptions):
     """What is replayed, and on what."""
 
     trace: Annotated[Path, tyro.conf.arg(metavar="FILE")]
@@ -88,10 +89,6 @@ class KVOptions:
     """objectives: prompts that can still hold --ttft-s are read first, and none that breaks --tbt-s."""
     tokens_per_block: int = TOKENS_PER_BLOCK
     """Tokens per block of the trace's hashes."""
-    json: bool = False
-    """Print JSON instead of a table."""
-    plot: Path | None = None
-    """Write the distributions of both times there, as .svg."""
 
 
 def main(argv: list[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.memory.architecture import shipped
 from srl_agents.memory.devices import target_of
 from srl_agents.memory.parallel_sizing import PLACEMENTS, Learns, Sizing, size_up
@@ -27,7 +28,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class ParallelOptions:
+class ParallelOptions(JSONOptions):
     """What is sized up."""
 
     models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (
@@ -41,8 +42,6 @@ class ParallelOptions:
     """A device's name, or a size."""
     learn: Learns = "full"
     """All weights of policy and value model, or adapters of them."""
-    json: bool = False
-    """Print JSON instead of a table."""
 
 
 def main(argv: list[str]) -> int:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, PlotOptions, RecipeOptions
 from srl_agents.memory.devices import DEVICES, Target, target_of
 from srl_agents.memory.planner import Plan, plan
 from srl_agents.records import plain_json
@@ -29,25 +27,15 @@ Examples:
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class PlanOptions(RecipeOptions, PlotOptions, JSONOptions):
     """What is planned, and for what."""
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """A YAML file, or the name of a shipped recipe."""
     device: str = "a100-80gb"
     """A device's name, cpu, or a size."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
-    data: Path | None = None
-    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
     prompt_tokens: int | None = None
     """Longest prompt, instead of what a bot reads in a few episodes."""
     processes: int | None = None
     """Processes that torchrun starts, each with such a device; for recipes with memory.sharded."""
-    json: bool = False
-    """Print JSON instead of tables."""
-    plot: Path | None = None
-    """Write the memory of each phase there, as .svg."""
 
 
 def main(argv: list[str]) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions
 from srl_agents.memory import seed_budgets
 from srl_agents.records import plain_json
 
@@ -15,18 +16,10 @@ Example:
 """
 
 
-@dataclass(frozen=True)
-class SeedOptions:
-    """How it is printed."""
-
-    json: bool = False
-    """Print JSON instead of a table."""
-
-
 def main(argv: list[str]) -> int:
     """Run the command; see `srl plan seeds --help`."""
     options = read_options(
-        SeedOptions, command="srl plan seeds", description=DESCRIPTION, argv=argv
+        JSONOptions, command="srl plan seeds", description=DESCRIPTION, argv=argv
     )
     items = seed_budgets.items()
     if options.json:

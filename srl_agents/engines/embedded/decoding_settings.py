@@ -10,24 +10,34 @@ from srl_agents.caching.policies.online import Eviction
 from srl_envs.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecodingSettings:
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
     """What a step may do. All of it changes speed, and of replies the rounding at most."""
+
+    eviction: Eviction = "lru"
+    """What goes first where prompts need more than ``cache_gib``. ``lru``: what no prompt went through for
+    the longest time. ``learned``: what is used least per token and time, by what was seen so far and which
+    matches are over. Also ``segmented-lru``, ``decayed-lfu``, ``s3-fifo``."""
+    share_prefixes: bool = True
+    """Compute what prompts of one version have in common once."""
+    refill: bool = True
+    """Give a finished reply's place away at once; otherwise when all of a batch have finished."""
+    step_tokens: int = 4096
+    """Prompt tokens that one pass computes at most. A longer prompt is read in pieces, and replies that are
+    being written get a token with each: with fewer, these wait less, and the long prompt waits longer."""
+    objectives: Objectives = field(default_factory=Objectives)
+    """Times to hold; a run without any waits for nothing but room. Not in order ``exact``, whose steps
+    do not depend on a clock."""
+    read_in_place: int = 192
+    """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingSettings(StepSettings):
+    """What the loop of the embedded engine may do."""
 
     max_rows: int = 64
     """Live rows at a time, at most."""
-    step_tokens: int = 4096
-    """Prompt tokens that a step computes at most; a longer prompt is read in pieces, one per step."""
-    refill: bool = True
-    """Give a finished row's place away at once; otherwise when all live rows have finished."""
-    share_prefixes: bool = True
-    """Compute what prompts of one version have in common once."""
-    read_in_place: int = 192
-    """Rows times tokens from which a node of the tree is read where it is; below, rows copy it."""
-    eviction: Eviction = "lru"
-    """Which prefixes go first when memory is short."""
-    objectives: Objectives = field(default_factory=Objectives)
-    """Times by which waiting rows are put in order and begin, and by which long prompts are cut."""
     eight_bits: bool = False
     """Keep prefixes in 8 bits while no row reads them, which changes what is read."""
 

@@ -20,10 +20,9 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from srl_agents.engines.endpoint.prices import Price, read_prices
-from srl_agents.engines.endpoint.settings import API_KEY, Account, check_extra
+from srl_agents.engines.endpoint.settings import API_KEY, Account, ServedModelSettings
 from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.reading.settings import build
@@ -33,24 +32,6 @@ PROVIDERS = "SRL_PROVIDERS"
 """Environment variable with the path of the providers file."""
 _KEY_NAME = "_API_KEY"
 _DEFAULT = "~/.config/srl/providers.yaml"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServedModelSettings:
-    """What one model of a provider is asked with."""
-
-    max_thought_tokens: int = 0
-    """Tokens for thoughts, beside the tokens of the reply."""
-    opens_thoughts: bool = False
-    """Whether its chat template ends the prompt with ``<think>``: text without ``</think>`` is then thoughts
-    that the limit cut. Servers that tell thoughts apart need nothing here."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further fields of its requests, for example ``{reasoning_effort: low}``."""
-
-    def __post_init__(self) -> None:
-        if self.max_thought_tokens < 0:
-            raise ConfigError(f"max_thought_tokens={self.max_thought_tokens}: use 0 or more.")
-        check_extra(self.extra)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,8 +67,38 @@ class Account:
                 raise ConfigError(f"endpoint: {name}={value}: use more than 0.")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EndpointSettings:
+@dataclass(frozen=True, kw_only=True)
+class ServedModelSettings:
+    """What one model of a provider is asked with."""
+
+    max_thought_tokens: int = 0
+    """Tokens for thoughts before a reply. Servers have one limit for both, and are sent the sum."""
+    opens_thoughts: bool = False
+    """Whether its chat template ends the prompt with ``<think>``: text without ``</think>`` is then thoughts
+    that the limit cut. Servers that tell thoughts apart need nothing here."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further fields of every request, for example ``{reasoning_effort: low}``."""
+
+    def __post_init__(self) -> None:
+        if self.max_thought_tokens < 0:
+            raise ConfigError(f"max_thought_tokens={self.max_thought_tokens}: use 0 or more.")
+        check_extra(self.extra)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestSettings:
+    """How many requests are sent at once, and how long each may take."""
+
+    concurrency: int = 16
+    """Requests to one model behind an endpoint at once."""
+    timeout_s: float = 120.0
+    """Seconds for one try of one reply: until all of it is there."""
+    deadline_s: float = 600.0
+    """Seconds for all tries of one reply, pauses included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointSettings(ServedModelSettings, RequestSettings):
     """One served model, and how it writes."""
 
     account: Account
@@ -79,22 +109,10 @@ class EndpointSettings:
     """Temperature of sampling; 0 is greedy."""
     max_new_tokens: int = 128
     """Tokens per reply at most, thoughts not counted."""
-    max_thought_tokens: int = 0
-    """Tokens for thoughts before a reply. Servers have one limit for both, and are sent the sum."""
-    opens_thoughts: bool = False
-    """Whether the prompt ends within thoughts, so that text in which they do not end is none of the reply."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further fields of every request, for example ``{reasoning_effort: low}``."""
     stop: tuple[str, ...] = ("</action>",)
     """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
-    timeout_s: float = 120.0
-    """Limit of one try: until the whole reply is there."""
-    deadline_s: float = 600.0
-    """Limit of all tries of one reply, pauses included."""
     retries: int = 6
     """Further tries where the server is busy, fails or is silent."""
-    concurrency: int = 16
-    """Requests to this model at once."""
     price: Price | None = None
     """What tokens cost; None: unknown."""
     listed: bool = True

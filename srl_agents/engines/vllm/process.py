@@ -22,8 +22,9 @@ from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.thinking import Piece
 from srl_agents.engines.vllm.answers import BASE
 from srl_agents.engines.vllm.link import ROUNDING
-from srl_agents.engines.vllm.memory_share import share_of
-from srl_agents.engines.vllm.server import VLLMServerSettings, cpu_arguments, served_rank
+from srl_agents.engines.vllm.memory_share import WITHOUT_TRAINER, share_of
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import cpu_arguments, served_rank
 from srl_envs.errors import ConfigError, ModelError
 
 Result = TypeVar("Result")
@@ -35,20 +36,21 @@ class VLLMProcess:
 
     Args:
         settings: of the model; those that only a server has are not read.
+        gpu_share: share of a GPU's memory, where ``memory_share`` is None.
 
     Raises:
         ConfigError: vLLM is not installed in this environment.
         ModelError: vLLM refuses the model or ends before its first reply.
     """
 
-    def __init__(self, settings: VLLMServerSettings) -> None:
+    def __init__(self, settings: VLLMServerSettings, gpu_share: float = WITHOUT_TRAINER) -> None:
         if importlib.util.find_spec("vllm") is None:
             raise ConfigError(
                 "engine vllm_process loads vLLM here, and this environment has none: install SRL in "
                 "vLLM's environment (docs/guides/serve.md), or use engine 'vllm'."
             )
         self.place = "vLLM in this process"
-        self._settings = settings
+        self._settings, self._gpu_share = settings, gpu_share
         self._adapters: dict[str, Any] = {}
         """Name -> vLLM's request for it."""
         self._numbers, self._requests = itertools.count(1), itertools.count()
@@ -173,7 +175,7 @@ class VLLMProcess:
             "dtype": settings.dtype,
             "logprobs_mode": "processed_logprobs",
             "gpu_memory_utilization": share_of(
-                settings.memory_share, settings.gpu_share, cpu=cpu_build
+                settings.memory_share, self._gpu_share, cpu=cpu_build
             ),
             "enforce_eager": not settings.compiled,
             "disable_log_stats": False,  # `metrics` reads them

@@ -14,24 +14,22 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
 
 from srl_agents.engines.endpoint.providers import without_keys
 from srl_agents.engines.vllm.answers import BASE
-from srl_agents.engines.vllm.cache import VLLMCache, command_line
+from srl_agents.engines.vllm.cache import command_line
 from srl_agents.engines.vllm.events.prefix_cache import KVEvents
 from srl_agents.engines.vllm.log import cause_of
-from srl_agents.engines.vllm.memory_share import WITHOUT_TRAINER, require_share, share_of
+from srl_agents.engines.vllm.memory_share import WITHOUT_TRAINER, share_of
+from srl_agents.engines.vllm.options import VLLMServerSettings
 from srl_agents.engines.waiting import Waiting
 from srl_agents.own_folders import new_folder, remove_left
 from srl_envs.child_imports import SAFE
-from srl_envs.errors import ConfigError, DeadlineError, ModelError
+from srl_envs.errors import DeadlineError, ModelError
 
-PYTHON = "SRL_VLLM_PYTHON"
-"""Environment variable with the interpreter of the environment that vLLM is installed in."""
 _PROBE_S = 60.0
 """Limit for the interpreter to list what is installed."""
 _CPU_TOKENS = 8192
@@ -44,81 +42,6 @@ _FIRST_REQUEST = {
 """Body of the request that ends a start: /health already answers before the server can sample."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VLLMServerSettings:
-    """How a vLLM server is started."""
-
-    model: str
-    """Folder of the base model."""
-    python: str = ""
-    """Interpreter with vLLM; empty takes SRL_VLLM_PYTHON."""
-    host: str = "127.0.0.1"
-    """Address that it listens on. Every program that reaches it can load adapters, so keep it local."""
-    port: int = 0
-    """0 takes a free one."""
-    lora_rank: int = 8
-    """Largest rank of an adapter; 0 serves only the base."""
-    max_versions: int = 8
-    """Adapters that are loaded at once. vLLM evicts silently beyond that, so SRL refuses."""
-    max_running: int = 64
-    """Replies in one batch."""
-    max_length: int | None = None
-    """Prompt and reply together, in tokens; None takes the model's own."""
-    dtype: str = "auto"
-    """``auto`` takes the model's own, ``float32`` agrees best with the trainer on a CPU."""
-    block_tokens: int | None = None
-    """Tokens in one block of the prefix cache: only whole blocks are shared. None takes vLLM's own."""
-    cache_gib: int | None = None
-    """Whole GiB of keys and values on a CPU; a GPU has ``memory_share`` instead."""
-    cache: VLLMCache = field(default_factory=VLLMCache)
-    """The prefix cache: its place, its type and its eviction."""
-    kv_events: bool = False
-    """Count the blocks that it stores and removes, by the events that it publishes."""
-    memory_share: float | None = None
-    """Of the device's memory, for weights and cache together. None: ``gpu_share`` of a GPU; on a CPU at most
-    that, and at most half of what is free."""
-    gpu_share: float = WITHOUT_TRAINER
-    """Share of a GPU's memory, where ``memory_share`` is None."""
-    compiled: bool = True
-    """Compile and capture the model, which takes a minute at the start; False starts at once."""
-    start_timeout_s: float = 600.0
-    """Seconds until its first reply, at most."""
-    restarts: int = 3
-    """Restarts of a server that died, at most."""
-    arguments: tuple[str, ...] = ()
-    """More of vLLM's own command-line arguments."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.port < 65536:
-            raise ConfigError(f"port={self.port}: use 1 to 65535, or 0 for a free one.")
-        for name in ("max_versions", "max_running"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
-        for name in ("lora_rank", "restarts"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
-        require_share(self.memory_share)
-        if self.start_timeout_s <= 0:
-            raise ConfigError(f"start_timeout_s={self.start_timeout_s}: use more than 0.")
-
-    @property
-    def interpreter(self) -> str:
-        """The interpreter to start it with.
-
-        Raises:
-            ConfigError: none is named, or the named one is not a file.
-        """
-        found = self.python or os.environ.get(PYTHON, "")
-        if not found:
-            raise ConfigError(
-                f"vLLM lives in an environment of its own: name its interpreter with --python or {PYTHON}. "
-                "docs/guides/serve.md shows how to make one."
-            )
-        if not Path(found).is_file():
-            raise ConfigError(f"{found} is not an interpreter; give one that imports vllm.")
-        return found
-
-
 class VLLMServer:
     """One server process; it ends with this one.
 
@@ -126,6 +49,7 @@ class VLLMServer:
         settings: how to start it.
         log: file that its output is added to.
         say: shows a line, such as that it is started again.
+        gpu_share: share of a GPU's memory, where ``memory_share`` is None.
     """
 
     def __init__(
@@ -133,8 +57,10 @@ class VLLMServer:
         settings: VLLMServerSettings,
         log: Path,
         say: Callable[[str], None] = lambda line: None,
+        gpu_share: float = WITHOUT_TRAINER,
     ) -> None:
         self.settings, self.log, self._say = settings, log, say
+        self._gpu_share = gpu_share
         self.port = settings.port or _free_port(settings.host)
         self.url = f"http://{settings.host}:{self.port}"
         self.starts = 0
@@ -221,7 +147,7 @@ class VLLMServer:
     def _command(self) -> list[str]:
         settings = self.settings
         cpu_build = _is_cpu_build(self._interpreter)
-        share = share_of(settings.memory_share, settings.gpu_share, cpu=cpu_build)
+        share = share_of(settings.memory_share, self._gpu_share, cpu=cpu_build)
         arguments = [
             *("--model", settings.model, "--served-model-name", BASE),
             *("--host", settings.host, "--port", str(self.port)),

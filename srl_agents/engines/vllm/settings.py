@@ -15,8 +15,8 @@ from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.endpoint.settings import is_address, without_credentials
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
-from srl_agents.engines.vllm.cache import VLLMCache
-from srl_agents.engines.vllm.memory_share import BESIDE_TRAINER, require_share
+from srl_agents.engines.vllm.memory_share import BESIDE_TRAINER
+from srl_agents.engines.vllm.options import VLLMStartOptions, server_settings
 from srl_agents.interrupts import EventLoop
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, gather
@@ -40,8 +40,28 @@ _MUCH = 2**17
 """Blocks of a server that does not say it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VLLMSettings(EngineSettings):
+@dataclass(frozen=True, kw_only=True)
+class VLLMEngineSettings(EngineSettings):
+    """How a run uses vLLM as its engine."""
+
+    concurrency: int = 256
+    """Requests at vLLM at once; the others wait in this process."""
+    logprob_bound: float | None = None
+    """Largest mean difference between vLLM's log-probabilities of a fixed text and the trainer's, in nats per
+    token; a vLLM beyond it serves another model and is refused. None takes what rounding explains for the two
+    number types."""
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise ConfigError(f"concurrency={self.concurrency}: use 1 or more.")
+        if self.logprob_bound is not None and not 0 < self.logprob_bound < math.inf:
+            raise ConfigError(
+                f"logprob_bound={self.logprob_bound}: use more than 0, in nats per token."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VLLMSettings(VLLMEngineSettings, VLLMStartOptions):
     """A vLLM server that samples every learner's replies through its own LoRA adapter.
 
     Its batches are its own affair, so runs repeat seeds and schedule and not rounding.
@@ -57,48 +77,14 @@ class VLLMSettings(EngineSettings):
     urls: tuple[str, ...] = ()
     """Addresses of further servers of the same model: each reply is asked of the one that has most of its
     prompt in its prefix cache and not too much to do. All hold every version."""
-    python: str = ""
-    """Interpreter with vLLM, of a server that the run starts; empty takes SRL_VLLM_PYTHON."""
-    max_versions: int = 16
-    """Adapters that the server holds at once: learners, and their frozen versions that play."""
-    concurrency: int = 256
-    """Requests at the server at once; the others wait in this process."""
-    max_length: int | None = None
-    """Prompt and reply together, in tokens; None takes the model's own."""
-    block_tokens: int | None = None
-    """Tokens in one block of the prefix cache: only whole blocks are shared. None takes vLLM's own."""
-    cache_gib: int | None = None
-    """Whole GiB of keys and values on a CPU."""
-    cache: VLLMCache = field(default_factory=VLLMCache)
-    """The prefix cache of a server that the run starts: its place, its type and its eviction."""
-    kv_events: bool = False
-    """Count the blocks that this server stores and removes."""
     objectives: Objectives = field(default_factory=Objectives)
     """Times to hold: a conductor before the servers, or before the one, keeps requests waiting by what it
     learned of whole replies. What a step of vLLM reads of prompts is vLLM's own ``--max-num-batched-tokens``
     (``arguments``)."""
-    memory_share: float | None = None
-    """Of the device's memory, for weights and cache of the server; the trainer needs the rest. None: 0.4 of a
-    GPU; on a CPU at most that, and at most half of what is free."""
-    compiled: bool = True
-    """Compile and capture the model, which takes a minute at the start; False starts at once."""
-    start_timeout_s: float = 600.0
-    """Seconds until the server's first reply, and to come back where it ended in the run."""
-    logprob_bound: float | None = None
-    """Largest mean difference between the server's log-probabilities of a fixed text and the trainer's, in
-    nats per token; a server beyond it serves another model and is refused. None takes what rounding explains
-    for the two number types."""
-    restarts: int = 3
-    """Restarts of a server that died, at most."""
-    arguments: tuple[str, ...] = ()
-    """More of vLLM's own command-line arguments."""
 
     def __post_init__(self) -> None:
-        for name in ("max_versions", "concurrency"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
-        require_bound(self.logprob_bound)
-        require_share(self.memory_share)
+        VLLMEngineSettings.__post_init__(self)
+        VLLMStartOptions.__post_init__(self)
         if self.python:
             refuse(
                 f"python={self.python!r}",
@@ -146,7 +132,7 @@ class VLLMSettings(EngineSettings):
         from srl_agents.engines.conducted import ConductedEngine  # noqa: PLC0415
         from srl_agents.engines.vllm.engine import VLLMEngine  # noqa: PLC0415 - torch: seconds
         from srl_agents.engines.vllm.http import HTTPLink  # noqa: PLC0415
-        from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings  # noqa: PLC0415
+        from srl_agents.engines.vllm.server import VLLMServer  # noqa: PLC0415
         from srl_agents.models.probe import probe_of  # noqa: PLC0415
         from srl_agents.models.sources import catalog  # noqa: PLC0415
 
@@ -161,26 +147,15 @@ class VLLMSettings(EngineSettings):
             probe = replace(probe, bound=self.logprob_bound)
         server: VLLMServer | str = self.url
         if not self.url:
-            settings = VLLMServerSettings(
+            settings = server_settings(
+                self,
                 model=str(catalog.resolve(base.name)),
-                python=self.python,
                 lora_rank=int(adapters.config["r"]),
-                max_versions=self.max_versions,
                 max_running=site.batch_rows,
                 max_length=context,
                 dtype=dtype,
-                block_tokens=self.block_tokens,
-                cache_gib=self.cache_gib,
-                cache=self.cache,
-                kv_events=self.kv_events,
-                memory_share=self.memory_share,
-                gpu_share=BESIDE_TRAINER,
-                compiled=self.compiled,
-                start_timeout_s=self.start_timeout_s,
-                restarts=self.restarts,
-                arguments=self.arguments,
             )
-            server = VLLMServer(settings, site.folder / LOG, site.say)
+            server = VLLMServer(settings, site.folder / LOG, site.say, BESIDE_TRAINER)
             server.start()
         instances = [
             VLLMEngine(
@@ -248,16 +223,6 @@ def open_all(engines: Sequence[VLLMEngine]) -> None:
         DeadlineError,
     ) as error:  # the user's to mend: a process that met it is not restarted
         raise ConfigError(str(error)) from None
-
-
-def require_bound(bound: float | None) -> None:
-    """Refuse a number that is not a difference.
-
-    Raises:
-        ConfigError: names it.
-    """
-    if bound is not None and not 0 < bound < math.inf:
-        raise ConfigError(f"logprob_bound={bound}: use more than 0, in nats per token.")
 
 
 def require_room(max_versions: int, least: int) -> None:

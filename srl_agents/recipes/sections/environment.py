@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from srl_agents.league.matchmaking.row_passes import NO_ROWS, RowCounts
@@ -22,6 +22,19 @@ _NOT_OPTIONS = {
 """Options of `srl_envs.make` that a recipe has no use for, and what to do instead."""
 _PLAIN = (type(None), bool, int, float, str)
 """Kinds of defaults that are the same whenever they are written alike."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameOptions:
+    """How a game is made. Without slots, so that other settings may derive from it."""
+
+    env_options: dict[str, Any] = field(default_factory=dict)
+    """Options of `srl_envs.make`, in training and evaluation alike."""
+    wrappers: tuple[dict[str, Any], ...] = ()
+    """Wrappers of `srl_envs.wrappers` around the environment, from the inside out, in training and
+    evaluation alike: ``kind`` and arguments."""
+    teams: tuple[int, ...] = ()
+    """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from srl_agents.agents.grammar import BOT
@@ -16,6 +16,7 @@ from srl_agents.league.modes import resolve
 from srl_agents.league.settings import OpponentSettings, require, require_weight
 from srl_agents.recipes.sections.base_models import NAME, is_name
 from srl_agents.recipes.sections.environment import (
+    GameOptions,
     Surroundings,
     Wrappers,
     match_options,
@@ -30,7 +31,7 @@ from srl_envs.registry import adopt, no_bot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GameSettings:
+class GameSettings(GameOptions):
     """One of several games of a recipe."""
 
     env: str
@@ -40,15 +41,9 @@ class GameSettings:
     weight: float = 1.0
     """Share of training matches, relative to the others'; 0: learners are measured in it and never train
     in it."""
-    env_options: dict[str, Any] = field(default_factory=dict)
-    """Options of `srl_envs.make`, in evaluation and in training."""
     levels: tuple[dict[str, Any], ...] = ()
     """Options that are laid over these only in training, from easy to hard, for example
     [{difficulty: 1}, {difficulty: 3}]; evaluation has ``env_options``."""
-    wrappers: tuple[dict[str, Any], ...] = ()
-    """Wrappers around it, as in the recipe."""
-    teams: tuple[int, ...] = ()
-    """Team per seat; empty where every seat plays for itself."""
     credit: CreditSettings | None = None
     """How its rewards become advantages. Absent: by the recipe's ``credit``, with the game's own mode
     where that names none."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from srl_agents.engines.protocol import FilterSettings
 from srl_agents.league.settings import require
 from srl_agents.recipes.sections import other_names
 
@@ -14,7 +15,7 @@ _MOST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RolloutSettings:
+class RolloutSettings(FilterSettings):
     """How experience is collected for one update."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.ROLLOUT
@@ -22,17 +23,6 @@ class RolloutSettings:
     """Start states per learner and update; each has one opponent."""
     group_size: int = 8
     """Attempts per start state; their mean is the baseline."""
-    max_new_tokens: int = 64
-    """Most tokens per reply."""
-    temperature: float = 1.0
-    """Temperature of sampling; the trainer uses the same."""
-    top_k: int = 0
-    """Samples from only so many of the most probable tokens; 0 takes all. The trainer's probabilities
-    stay those of all tokens, for this filter and the next two: ``sampler_kl`` shows the difference."""
-    top_p: float = 1.0
-    """Samples from only the most probable tokens that together have this probability."""
-    min_p: float = 0.0
-    """Samples from only tokens of at least this share of the largest probability."""
     order: Literal["exact", "free"] = "exact"
     """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: no match waits
     for the slowest; repeatable in seeds and schedule, not in rounding."""

@@ -13,7 +13,8 @@ from srl_agents.engines.vllm.events.prefix_cache import KVCounts
 from srl_agents.engines.vllm.http import HTTPLink
 from srl_agents.engines.vllm.metrics import cache_tokens, read_counters, speed_between
 from srl_agents.engines.vllm.metrics_page import page_of
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_agents.metrics.prometheus import metrics_page
 from srl_envs.errors import ConfigError
 from tests.vllm_stub import vllm_stub

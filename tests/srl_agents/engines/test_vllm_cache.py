@@ -11,7 +11,8 @@ import pytest
 
 from srl_agents.engines.settings import ENGINE
 from srl_agents.engines.vllm.cache import VLLMCache, command_line
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_envs.errors import ConfigError
 
 

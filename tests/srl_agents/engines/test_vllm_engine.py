@@ -14,7 +14,7 @@ from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE
 from srl_agents.engines.vllm.engine import ServedAdapters, VLLMEngine, seed_of
 from srl_agents.engines.vllm.http import HTTPLink
-from srl_agents.engines.vllm.server import PYTHON, VLLMServerSettings
+from srl_agents.engines.vllm.options import PYTHON, VLLMServerSettings
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
 from srl_agents.models.sources.catalog import TINY

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines.vllm.server import VLLMServer, VLLMServerSettings
+from srl_agents.engines.vllm.options import VLLMServerSettings
+from srl_agents.engines.vllm.server import VLLMServer
 from srl_envs.errors import ModelError
 
 _FAILS = """#!/bin/sh

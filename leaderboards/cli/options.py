@@ -1,8 +1,10 @@
-"""The option ``--agent``, for every command that takes agents."""
+"""Options that several commands of boards have, each declared once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -34,6 +36,45 @@ Agents = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="[NAME=]AGENT")
 ]
 """The type of ``--agent``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardOptions:
+    """The board that a command reads or changes."""
+
+    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundlesOptions:
+    """The bundles that a command reads."""
+
+    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
+    """Bundles, or folders of some."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """How matches of bundles are played again."""
+
+    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Processes that replay."""
+    model: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
+    ] = ()
+    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntrantOptions:
+    """The agents that enter a board, and how much they play."""
+
+    agent: Agents = ()
+    """Agent that enters; may be repeated; without it, only the references play."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Play the first N seeds only, decided before the first match; a ticket sets their number, and rows of
+    few seeds stay provisional."""
 
 
 def entrants_from(

@@ -1,0 +1,80 @@
+"""Options that several commands have, each declared once; a command's class derives from its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True, kw_only=True)
+class JSONOptions:
+    """How a result is printed."""
+
+    json: bool = False
+    """Print JSON instead of text and tables, and no progress; null where a number is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotOptions:
+    """Where a figure goes."""
+
+    plot: Path | None = None
+    """Write a figure of the result there, as .svg."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomOptions:
+    """Where randomness comes from."""
+
+    seed: int = 0
+    """Seed of the command: the same seed gives the same episodes and draws; further episodes count up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyOptions:
+    """How long a model may write."""
+
+    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Longest reply of a language model; a default per environment if absent, a protocol's at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFolderOptions:
+    """The run that is read or continued."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Folder of the run. To look at a run or to export it, its league store is enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions:
+    """A recipe, and what is changed in it."""
+
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    """A YAML file, the name of a shipped recipe, or the folder of a run, which goes on."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    data: Path | None = None
+    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRunOptions(RecipeOptions):
+    """A recipe, and the run that it becomes."""
+
+    out: Path | None = None
+    """Folder of the run; runs/NAME-seedN if absent."""
+    seed: int | None = None
+    """Root seed; the recipe's own if absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsOptions:
+    """Counters for Prometheus."""
+
+    metrics_port: Annotated[int | None, tyro.conf.arg(metavar="PORT")] = None
+    """Serve counters to Prometheus on this port of this machine; 0 takes a free one. The page of `srl serve`
+    answers also while vLLM is down."""
