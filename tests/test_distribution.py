@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -125,6 +126,7 @@ def test_extras_are_those_of_pyproject() -> None:
     assert extra_with("srl_agents") is None
 
 
+@functools.cache
 def imported_by_the_packages() -> set[str]:
     """Top-level modules, also of imports inside functions and of ``import_module("...")``."""
     found: set[str] = set()

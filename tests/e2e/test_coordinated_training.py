@@ -125,7 +125,7 @@ def state(run: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", nightly_but({"asynchronous", "importance"}, KINDS))
+@pytest.mark.parametrize("kind", nightly_but({"asynchronous"}, KINDS))
 def test_a_run_that_lost_its_last_checkpoint_ends_like_an_undisturbed_one(
     kind: str, runs: Runs, tmp_path: Path
 ) -> None:
@@ -159,6 +159,7 @@ def test_an_even_merge_of_factors_conserves_their_sum(runs: Runs) -> None:
         assert torch.allclose(mixed[key] + other[key], tensor + bob[key], atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_an_even_merge_of_products_misses_their_sum_by_what_the_rank_cuts_off(runs: Runs) -> None:
     merged, apart = runs(KINDS["federated products"]), runs(UNMERGED)
     alice, bob = (products(adapter(apart, name)) for name in ("alice", "bob"))
@@ -174,7 +175,7 @@ def test_an_even_merge_of_products_misses_their_sum_by_what_the_rank_cuts_off(ru
     assert 0 < missed < crossed < whole  # the best of its rank; the factors' mean is another
 
 
-@pytest.mark.parametrize("merge", ["factors", "product"])
+@pytest.mark.parametrize("merge", nightly_but({"product"}, ["factors", "product"]))
 def test_a_weight_of_0_has_no_influence_on_a_merge(runs: Runs, merge: str) -> None:
     """A temperature near 0 gives the best learner all the weight, and no learner keeps its own."""
     merged = runs(
@@ -205,6 +206,7 @@ def test_who_is_passed_over_keeps_its_weights(runs: Runs) -> None:
         assert moved == bool(values["stepped"])
 
 
+@pytest.mark.nightly
 def test_only_entries_on_whose_direction_all_agree_move(runs: Runs) -> None:
     run = runs(KINDS["selective signs"])
     alice, bob = adapter(run, "alice", 1), adapter(run, "bob", 1)
@@ -235,6 +237,7 @@ def test_who_merged_last_holds_the_shared_weights(runs: Runs) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_a_shared_adapter_that_mixes_nothing_in_stays_at_its_start(runs: Runs) -> None:
     run = runs(("coordination={kind: asynchronous, ready_rows: 1, mixing: 0}",))
     alice, bob = adapter(run, "alice"), adapter(run, "bob")
@@ -258,6 +261,7 @@ def test_a_teacher_without_weight_changes_nothing(runs: Runs) -> None:
         assert equal(adapter(run, name), adapter(runs(()), name))
 
 
+@pytest.mark.nightly
 def test_a_cap_of_one_half_halves_the_first_step(runs: Runs) -> None:
     capped, whole = runs((PLAIN, "credit={importance_cap: 0.5}")), runs((PLAIN,))
     assert metrics_of(capped)[0]["learners"]["alice"]["importance_weight"] == pytest.approx(

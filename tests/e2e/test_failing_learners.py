@@ -21,6 +21,7 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec
 from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import CheckpointError, ModelError
+from tests.commit_cases import nightly_but
 
 pytestmark = pytest.mark.slow
 
@@ -180,9 +181,15 @@ def test_empty_replies_are_counted_and_named(tmp_path: Path) -> None:
         )
 
 
+FEDERATED = "{kind: federated, every: 2, weights: rows, local_share: 0}"
+
+
 @pytest.mark.parametrize(
     "coordination",
-    ["{kind: independent}", "{kind: federated, every: 2, weights: rows, local_share: 0}"],
+    nightly_but(
+        [FEDERATED],
+        ["{kind: independent}", FEDERATED],
+    ),
 )
 def test_a_learner_that_never_plays_stays_and_moves_nobody(
     tmp_path: Path, coordination: str

@@ -156,6 +156,7 @@ def test_learners_that_keep_nothing_of_themselves_meet_in_the_average(tmp_path: 
     assert equal(alice, bob)
 
 
+@pytest.mark.nightly
 def test_the_best_teaches_and_ppo_and_warm_starts_run_on_whole_weights(tmp_path: Path) -> None:
     """One update of each: the numbers are tested where the parts are."""
     distillation = "coordination={kind: distillation, teacher_weight: 1}"

@@ -90,6 +90,7 @@ def differences(one: Trained, other: Trained) -> list[str]:
     return lines
 
 
+@pytest.mark.nightly
 def test_synchronous_placements_are_one_run(train: Train) -> None:
     here = train()
     assert any(tensor.abs().max() > 1e-4 for key, tensor in here[0].items() if "lora_B" in key)

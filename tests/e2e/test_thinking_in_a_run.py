@@ -84,7 +84,10 @@ def trained(folder: Path, **said: Any) -> tuple[LeagueRecipe, Heard, Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "algorithm", "train", "remembers", "states"),
-    [("exact", "grpo", "true", "false", 2), ("free", "ppo", "false", "true", 1)],
+    [
+        ("exact", "grpo", "true", "false", 2),
+        pytest.param("free", "ppo", "false", "true", 1, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_model_that_thinks_is_trained_as_the_recipe_says(
     tmp_path: Path, order: str, algorithm: str, train: str, remembers: str, states: int

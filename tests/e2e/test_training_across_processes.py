@@ -17,7 +17,6 @@ from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, label_of
-from tests.commit_cases import nightly_but
 from tests.forked_commands import finish_as_torchrun
 from tests.training_runs import train_run
 
@@ -102,7 +101,8 @@ def played(run: Path) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("kind", nightly_but({"synchronized"}, KINDS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_train_what_one_does(tmp_path: Path, kind: str) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     train(one, KINDS[kind], 1)

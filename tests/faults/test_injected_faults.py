@@ -12,7 +12,19 @@ from tests.faults.stage import Stage
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("injected", TABLE, ids=[one.how[:60] for one in TABLE])
+FIRST = {one.fault: one for one in reversed(TABLE)}
+"""One injection of each fault. Others of the same fault, with other handling, run nightly."""
+
+
+@pytest.mark.parametrize(
+    "injected",
+    [
+        pytest.param(
+            one, id=one.how[:60], marks=() if one is FIRST[one.fault] else pytest.mark.nightly
+        )
+        for one in TABLE
+    ],
+)
 def test_a_fault_is_named_and_handled(
     injected: Injection,
     tmp_path: Path,

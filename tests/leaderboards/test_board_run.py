@@ -64,6 +64,7 @@ def test_progress_counts_up_to_the_whole(tmp_path: Path) -> None:
     assert progress == [(k + 1, 20) for k in range(20)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [1, 200, 5000])
 def test_a_line_that_was_cut_short_is_played_again_and_nothing_else(
     cut: int, tmp_path: Path

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def test_a_game_without_a_view_of_its_own_for_spectators_has_no_board() -> None:
     assert set(episode["boards"]) == {None}
 
 
+@pytest.mark.slow
 @given(st.text(), st.text())
 def test_a_view_is_what_it_shares_with_the_one_before_and_the_rest(before: str, after: str) -> None:
     kept, rest = _grown(before, after)

@@ -70,8 +70,10 @@ def every(bundle: Bundle, kind: str, folder: Path) -> Iterator[Forgery]:
     params=[
         ("fields", 41),
         ("files", 10),
-        pytest.param(("fields", 1), marks=pytest.mark.slow),
-        pytest.param(("files", 1), marks=pytest.mark.slow),
+        pytest.param(("fields", 7), marks=pytest.mark.slow),
+        pytest.param(("files", 3), marks=pytest.mark.slow),
+        pytest.param(("fields", 1), marks=pytest.mark.nightly),
+        pytest.param(("files", 1), marks=pytest.mark.nightly),
     ],
     ids=lambda param: f"{param[0]}, every {param[1]}",
 )
@@ -155,6 +157,7 @@ def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
             yield from paths_of(item, (*path, step))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

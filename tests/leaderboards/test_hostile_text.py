@@ -91,6 +91,7 @@ def test_what_a_terminal_shows_moves_and_hides_nothing(text: str) -> None:
     assert not _ACTS.search(summary({"boards": [board]}))
 
 
+@pytest.mark.slow
 @given(hostile)
 def test_a_note_of_this_machine_always_fits_a_bundle(text: str) -> None:
     """Whatever a user's command or a package's version holds, the bundle that it makes can be read."""

@@ -57,6 +57,7 @@ def nim(seed: int) -> MatchRecord:
     return replace(recorded(spec), tokens={0: ()})
 
 
+@pytest.mark.slow
 def test_processes_replay_as_this_process_does_and_in_order() -> None:
     sound = [nim(seed) for seed in range(4)]
     other = replace(sound[0], transcript=sound[1].transcript)

@@ -99,6 +99,7 @@ def test_a_bundle_holds_what_the_endpoint_reported_of_each_reply(bundle: Bundle)
         assert record.lines[0].get("served", {}) == lines
 
 
+@pytest.mark.slow
 def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

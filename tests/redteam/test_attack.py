@@ -73,6 +73,7 @@ GRAMMARS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", GRAMMARS)
 def test_a_grammar_that_reads_otherwise_is_found(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -105,6 +106,7 @@ HEADERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HEADERS)
 def test_a_header_that_tells_too_little_or_otherwise_is_found(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +145,7 @@ def test_forged_answers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not in lowest terms" in tricks
 
 
+@pytest.mark.slow
 def test_a_judge_that_believes_the_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that share their names with the program are forged by one that shadows them."""
 

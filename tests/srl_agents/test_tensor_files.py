@@ -32,6 +32,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert torch.equal(load_file(tmp_path / "a.safetensors")["a"], torch.arange(3.0))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     done = subprocess.run(

@@ -39,6 +39,7 @@ print(repr(total), info["statistics"])
 """
 
 
+@pytest.mark.slow
 @EVERY_WAY
 def test_a_copied_judge_starts_a_sandbox_of_its_own(way: Callable[[Any], Any]) -> None:
     judge = Judge()
@@ -52,6 +53,7 @@ def test_a_copied_judge_starts_a_sandbox_of_its_own(way: Callable[[Any], Any]) -
     twin.close()
 
 
+@pytest.mark.slow
 @EVERY_WAY
 def test_a_copied_executor_has_the_same_settings(way: Callable[[Any], Any]) -> None:
     limits = Limits(memory_mib=128)

@@ -22,6 +22,7 @@ KEYS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(KEYS, st.data(), *(st.sampled_from([*names]) for names in (CHANGED, ENCODED, ESCAPED)))
 def test_no_form_of_a_prefix_stays(

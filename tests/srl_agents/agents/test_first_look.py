@@ -54,6 +54,7 @@ def test_behind_a_proxy_no_server_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert connection_fault(address) == ""
 
 
+@pytest.mark.slow
 def test_srl_train_refuses_faults_of_all_kinds_together_without_torch(tmp_path: Path) -> None:
     """Structure, adapter, endpoint and opponent's adapter, before torch could be imported."""
     dead = f"openai:m@http://127.0.0.1:{closed_port()}/v1"

@@ -92,6 +92,7 @@ def test_credit_is_that_of_the_assigner(
     assert rows
 
 
+@pytest.mark.slow
 def test_an_update_moves_the_weights_and_an_agent_keeps_its_own() -> None:
     with srl_agents.Learner.load("tiny", max_new_tokens=8, micro_batch_rows=32) as learner:
         before, first = learner.agent(seed=1), learner.version
@@ -122,6 +123,7 @@ def test_flat_groups_teach_nothing_and_metrics_say_so(
     assert (metrics["rows"], metrics["stepped"], metrics["flat_groups"]) == (0, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_saved_adapter_goes_on_and_plays(learner: srl_agents.Learner, tmp_path: Path) -> None:
     folder = learner.save(tmp_path / "saved")
     played = learner.play("nim-v0", opponents={1: f"tiny+{folder}"}, start_states=1, group_size=2)

@@ -145,6 +145,7 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("host_blocks", "disk_blocks"), [(50, 0), (0, 50), (1, 50)])
 def test_greedy_tokens_are_the_same_where_prompts_come_back_from_slower_places(
     players: BaseModel, tmp_path: Path, host_blocks: int, disk_blocks: int

@@ -386,6 +386,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], words: 
 # --- as an engine ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_keeps_the_promises_of_an_engine() -> None:
     with chat_server(reply=lambda r: r["messages"][-1]["content"]) as server:
         settings = EndpointSettings(account=Account(url=server.url), model=MODEL, concurrency=2)

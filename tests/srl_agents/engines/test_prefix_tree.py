@@ -93,6 +93,7 @@ def test_versions_share_what_the_base_reads_and_nothing_behind_it(
     assert tree.bytes == sum(token[0] != "a" for token in known)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     prompts=PROMPTS,

@@ -59,6 +59,7 @@ def sampled(
     return replies, records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -138,6 +138,7 @@ def test_logprobs_are_those_of_a_plain_forward(
         assert reply.logprobs == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_sampled_frequencies_follow_the_distribution(base: BaseModel) -> None:
     draws = 4000
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=1), max_batch_rows=1000)

@@ -68,6 +68,7 @@ def read_all(path: Path) -> None:
 # --- damage ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -25,6 +25,7 @@ def chance_and_noise(chance: float, runs: int) -> float:
     return chance + 3 * math.sqrt(chance * (1 - chance) / runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Gaussian, sd .2", "90 % drawn", *WORST.values()])
 @pytest.mark.parametrize("settings", [GATE, PromotionSettings(elo1=60, alpha=0.1, beta=0.02)])
 def test_both_chances_of_error_hold(settings: PromotionSettings, kind: str) -> None:

@@ -252,6 +252,7 @@ def test_errors_correlate_as_in_the_sandwich_written_out() -> None:
     assert table.correlation_NN == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lucky", [False, True])
 def test_differences_after_two_seeds_hold_the_truth(lucky: bool) -> None:
     """95 % of them, one per agent of 60 fields; by the scatter between two clusters only, 88 %."""
@@ -291,6 +292,7 @@ def test_a_single_anchor_has_no_width_and_an_unplayed_field_falls_back_to_the_me
 # --- wide fields -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [8, 30])
 @pytest.mark.parametrize(
     ("spread", "outsiders"), [(800, ()), (300, (-1200, -1200)), (300, (1200, -1200))]
@@ -521,6 +523,7 @@ def test_expected_scores_add_up_to_one(difference, nu) -> None:
 # --- simulation ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clusters", "luck"), [(16, 0.0), (48, 0.8)])
 def test_intervals_cover_the_truth(clusters: int, luck: float) -> None:
     """Nominal 95 %. 40 fields of 6 agents; the standard error of the rate is about 2 %."""

@@ -65,6 +65,7 @@ def test_a_file_that_is_cut_short_loses_only_what_was_cut(good: Path, tmp_path: 
     assert counts[-1] > MATCHES // 2
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -48,6 +48,7 @@ def test_shipped_architectures_have_the_parameters_that_transformers_makes(name:
     assert entry["source"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
 @pytest.mark.parametrize(
     ("base", "parameters", "autocast"),

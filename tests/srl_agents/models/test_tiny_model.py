@@ -98,6 +98,7 @@ def test_knows_small_games_in_short_prompts(env_id: str) -> None:
     assert np.median([len(player().encode(case.text)) for case in cases]) < 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", BOARDS)
 def test_prefers_columns_that_win_at_once(options: dict[str, int]) -> None:
     """Far from always: what training has to amplify must be there, but weak."""

@@ -38,6 +38,7 @@ FAMILIES = (
 """One of each kind of shipped recipe: for a laptop, for one card, in 4 bits; several bases, several games."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_recipe_is_planned_and_needs_what_it_states(name: str) -> None:
     stated = NEEDS.search((SHIPPED / f"{name}.yaml").read_text("utf-8"))

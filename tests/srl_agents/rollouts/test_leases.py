@@ -128,7 +128,12 @@ def test_three_modules_import_ray_and_others_import_them_only_when_asked_for_it(
     for package in ("srl_envs", "srl_agents", "leaderboards"):
         for path in (ROOT / package).rglob("*.py"):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            tree = ast.parse(path.read_text())
+            text = path.read_text()
+            if (
+                module not in ours and "ray" not in text and "cluster" not in text
+            ):  # parsing all files takes seconds
+                continue
+            tree = ast.parse(text)
             rays = {name for name in _imported(ast.walk(tree)) if name.partition(".")[0] == "ray"}
             assert bool(rays) == (module in ours), path
             at_once = {name.rpartition(".")[0] for name in _imported(tree.body)}

@@ -65,6 +65,7 @@ def played(
     return episodes, printed, ended, rollouts
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(1, 12), st.integers(1, 4), st.sampled_from(["exact", "free"]))
 def test_every_match_ends_once_and_as_it_would_have(count: int, room: int, order: Order) -> None:

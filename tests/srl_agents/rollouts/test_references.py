@@ -61,6 +61,7 @@ def test_the_matcher_agrees_with_the_duel_about_every_answer() -> None:
     assert points[0] != points[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env_id", "seats", "statistic"),
     [
@@ -98,6 +99,7 @@ def test_references_travel_between_processes() -> None:
     assert read_record(Turn, json.loads(json.dumps(asdict(turn)))) == turn
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_where_nobody_asks_and_prompts_are_the_same() -> None:
     base = BaseModel.load("tiny", device="cpu")
     spec = MatchSpec(

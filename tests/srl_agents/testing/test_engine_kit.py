@@ -42,6 +42,7 @@ def test_every_check_has_a_fault_that_it_must_find() -> None:
     assert {(fault.__doc__ or "").partition(":")[0] for fault in FAULTS} == set(CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_each_fault_is_found(fault: type[Sound]) -> None:
     name = (fault.__doc__ or "").partition(":")[0]

@@ -59,6 +59,7 @@ def test_every_thing_belongs_to_one_part_and_parts_are_about_even(
     assert sums.max() <= sum(sizes) / parts + max(sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, 9])
 @pytest.mark.parametrize(
     "settings",

@@ -128,6 +128,7 @@ def assert_same(got: Tensors, expected: Tensors) -> None:
         assert torch.allclose(got[key], tensor, rtol=1e-5, atol=1e-6 * max(1.0, largest)), key
 
 
+@pytest.mark.slow
 @plain_trl
 @pytest.mark.parametrize("loss_type", get_args(PairLoss))
 def test_loss_gradient_and_metrics_are_those_of_plain_trl(

@@ -162,6 +162,7 @@ PUBLISHED: dict[Any, dict[str, Any]] = {
 """How TRL's documentation spells what the papers do."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if name])
 def test_every_variant(
     base: BaseModel, sample: Any, model_folder: Path, tmp_path: Path, variant: Any

@@ -117,6 +117,7 @@ def test_ppo_normalises_where_nothing_else_is_said(base: BaseModel) -> None:
     assert (own.mean(), own.std()) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize("training", [GRPOSettings(), PPOSettings()])
 def test_stale_tokens_weigh_what_the_ratio_to_their_sampler_says(

@@ -186,6 +186,7 @@ def moved(before: Tensors, after: Tensors) -> bool:
     return any(not torch.equal(before[key], after[key]) for key in before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", CRITICS)
 def test_ppo_moves_policy_and_critic_and_nothing_else(
     full: BaseModel, sample: Any, model_folder: Path, critic: Any

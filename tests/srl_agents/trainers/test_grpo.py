@@ -197,6 +197,7 @@ def test_trainer_and_sampler_agree(
     assert metrics["clip_fraction"] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss_type", get_args(LossType))
 def test_micro_batches_give_the_gradient_of_the_whole(
     base: BaseModel, sample: Any, loss_type: LossType
@@ -583,6 +584,7 @@ def test_merged_weights_that_are_no_numbers_change_nothing(base: BaseModel, wron
     assert agent.version == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [4, 64])
 def test_the_size_of_the_optimizers_state_is_the_real_one(
     model_folder: Path, sample: Any, rank: int

@@ -90,6 +90,7 @@ def hand_loss(base: BaseModel, batch: TrainingBatch, kind: str) -> torch.Tensor:
     return total.sum() if kind == "dapo" else total.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [False, True], ids=["padded", "shared prefixes"])
 @pytest.mark.parametrize("kind", ["dapo", "grpo", "rloo"])
 def test_the_loss_is_that_of_learned_tokens_in_their_whole_context(

@@ -37,6 +37,7 @@ def batches_of(base: BaseModel) -> dict[str, TrainingBatch]:
     return {name: sample_batch(base, name, rows=rows, seed=rows) for name, rows in ROWS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

@@ -148,6 +148,7 @@ def test_losses_are_those_of_numpy(
     assert agent.values(batch)[mask] == pytest.approx(values[mask], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", CRITICS)
 def test_micro_batches_give_the_gradient_of_the_whole(
     base: BaseModel, sample: Any, critic: Any
@@ -185,6 +186,7 @@ def test_only_a_shared_critic_moves_the_policy(base: BaseModel, sample: Any, cri
     assert all(p.grad is not None for p in agent._extras.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", CRITICS)
 def test_a_step_moves_its_own_adapter_and_critic_alone(
     base: BaseModel, sample: Any, critic: Any

@@ -71,6 +71,7 @@ def test_grpo_gradients(base: BaseModel, sample: Any, variant: Any) -> None:
     assert both[1] == pytest.approx(both[0], abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", CRITICS)
 def test_ppo_gradients_and_values(base: BaseModel, sample: Any, critic: Any) -> None:
     padded, shared = (

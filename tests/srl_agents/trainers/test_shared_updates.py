@@ -119,6 +119,7 @@ def test_token_logprobs_are_those_of_the_named_adapter(base: BaseModel, sample: 
     assert other[row, :length] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_student_comes_closer_to_its_teacher(base: BaseModel, sample: Any) -> None:
     steps = 40

@@ -191,6 +191,7 @@ def test_every_optimizer_name_is_one_of_transformers() -> None:
     assert set(OPTIMIZERS) <= {name.value for name in OptimizerNames}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Paged optimizers are not supported on CPU")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_steps_on_the_cpu(base: BaseModel, sample: Any, optimizer: str) -> None:

@@ -137,6 +137,7 @@ checkpoint_every: 4
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_trains_while_the_matches_of_later_updates_are_played_on_a_server(
     tmp_path: Path,

@@ -145,6 +145,7 @@ BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_kit_finds_the_fault(name: str, tmp_path: Path) -> None:
     check, make = BROKEN[name]

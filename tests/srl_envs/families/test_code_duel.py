@@ -232,6 +232,7 @@ def test_a_seed_is_one_instance() -> None:
     assert len({game.new(Streams(seed)) for seed in range(20)}) == 20
 
 
+@pytest.mark.slow
 def test_constants_copied_from_the_examples_pass_few_tests() -> None:
     for family, difficulty in [(f, d) for f in FAMILIES for d in (1, 3, 5)]:
         game = duel(families=[family], difficulty=difficulty)
@@ -438,6 +439,7 @@ def test_in_the_attack_phase_a_seat_sees_the_other_program_quoted() -> None:
     assert read(seen).attacking
 
 
+@pytest.mark.slow
 def test_observations_fit_the_prompt() -> None:
     widest = ZERO + "\n#" * (MAX_PROGRAM_LINES - 2)
     widest += "x" * (MAX_PROGRAM_BYTES - len(widest))
@@ -768,6 +770,7 @@ def bodies(bot: Callable[[str], str], text: str) -> str:
     return body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOTS)
 def test_a_bot_answers_every_task_with_one_legal_action(name: str) -> None:
     bot = getattr(code_duel_bots, name)(np.random.default_rng(4))
@@ -806,6 +809,7 @@ def test_a_bot_with_the_same_generator_plays_the_same() -> None:
     assert [first(text) for text in texts] == [second(text) for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_bot", [strong_bot, held_out_bot])
 def test_strong_bots_beat_the_middle_one(make_bot: Callable[..., Callable[[str], str]]) -> None:
     outcomes = []

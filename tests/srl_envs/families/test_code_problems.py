@@ -388,6 +388,7 @@ def every_integer(value: Any, change: Any) -> Any:
     return change(value) if isinstance(value, int) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

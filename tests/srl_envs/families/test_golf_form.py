@@ -229,6 +229,7 @@ def outcome(place: str, word: str) -> tuple[str, int]:
         return "", 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @given(word=WORDS)
 @example(word="q" * 40)

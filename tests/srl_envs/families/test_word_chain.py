@@ -49,6 +49,7 @@ def playable_spelled_out(words: tuple[str, ...], rules: Rules) -> set[str]:
     return {word for word in begun if word[-rules.link :] in live and word not in words}
 
 
+@pytest.mark.slow
 @given(GAMES, st.integers(0, 2**32))
 def test_random_play_keeps_the_rules(options: dict[str, int], seed: int) -> None:
     game = WordChain(**options)
@@ -76,6 +77,7 @@ def test_random_play_keeps_the_rules(options: dict[str, int], seed: int) -> None
     assert stuck or len(state.words) == game.max_turns + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("lemon",), ("struggled", "edition"), ("lemon", *["x"] * 22, "nature")]
 )

@@ -74,8 +74,9 @@ def test_readers_never_raise(text: str) -> None:
     assert isinstance(show(tree), str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "piece", [pytest.param(p, marks=() if p in OFTEN else pytest.mark.slow) for p in PIECES]
+    "piece", [pytest.param(p, marks=() if p in OFTEN else pytest.mark.nightly) for p in PIECES]
 )
 def test_a_megabyte_of_anything_is_read(piece: str) -> None:
     reply = piece * (1_000_000 // len(piece))
@@ -84,6 +85,7 @@ def test_a_megabyte_of_anything_is_read(piece: str) -> None:
     assert MATCHERS[0].compare("5", answer=reply).value == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_answers_of_the_longest_size_are_read(piece: str) -> None:
     """Just below the limit of length, where all the work is still done."""

@@ -103,6 +103,7 @@ def test_integers_match_in_every_usual_way_of_writing(number: str) -> None:
     assert_matched_in_every_way(number)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not GSM8K.exists(), reason="shared/data/gsm8k/test.jsonl is not there")
 def test_gsm8k_answers_match_in_every_usual_way_of_writing() -> None:
     rows = [json.loads(line)["answer"] for line in GSM8K.read_text("utf-8").splitlines()]

@@ -135,6 +135,7 @@ def test_work_grows_with_the_reply_at_most(piece: str, start: str) -> None:
     assert large <= 4 * small + 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_long_reply_is_read_in_one_pass(piece: str, start: str) -> None:

@@ -219,6 +219,7 @@ def fenced(program: str, language: str = "python") -> str:
 CALLS = [{"function": "f", "args": [n], "expected": n + 1} for n in (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "strict", "partial"),
     [

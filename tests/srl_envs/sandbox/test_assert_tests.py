@@ -217,6 +217,7 @@ def test_broken_tests_are_nobodys_loss(executor: CodeExecutor) -> None:
     assert (outcome.status, outcome.passed) == ("refused", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["while True: pass", "def f():\n  while True: pass"])
 def test_a_loop_in_the_program_is_its_timeout(program: str) -> None:
     with CodeExecutor(Limits(cpu_s=0.3)) as executor:

@@ -17,6 +17,7 @@ import pytest
 from corpora import SHARED, folder
 
 from srl_envs.sandbox import CodeExecutor
+from tests.commit_cases import nightly_but
 
 BECOME_ORDINARY = """
 import os
@@ -50,7 +51,7 @@ def halves() -> Iterator[tuple[Path, Path]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier", ["strongest", "landlock", "seccomp"])
+@pytest.mark.parametrize("tier", nightly_but({"strongest"}, ["strongest", "landlock", "seccomp"]))
 def test_every_hostile_program_gets_its_safe_verdict(tier: str, halves: tuple[Path, Path]) -> None:
     """Every program in each tier, half of them started by this user, the others by an ordinary one."""
     if os.getuid() != 0:  # no other user to become; this one is ordinary already

@@ -82,6 +82,7 @@ def test_the_strongest_tier_that_holds_is_taken(
         assert "allow_unsafe=True" in text
 
 
+@pytest.mark.slow
 def test_a_tier_that_was_asked_for_is_not_weakened(monkeypatch: pytest.MonkeyPatch) -> None:
     greeting = {"tier": "seccomp", "layers": ["seccomp"], "missing": {"landlock": "too old"}}
     monkeypatch.setattr(

@@ -201,6 +201,7 @@ def capabilities(tier: str) -> set[int]:
     return {int(line.split()[1], 16) for line in lines if re.match("Cap(Inh|Prm|Eff|Amb)", line)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", ["namespaces", "landlock", "seccomp"])
 def test_capabilities_are_gone(tier: str, without: Callable[..., None]) -> None:
     """From the server, those aside with which it makes runs other users, and ends them."""
@@ -212,6 +213,7 @@ def test_capabilities_are_gone(tier: str, without: Callable[..., None]) -> None:
         assert not capabilities(tier) <= {0, users}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ipc", "net", "user", "uts", "mnt", "pid"])
 def test_each_namespace_is_another_one(
     name: str, whole: Callable[[str], CodeExecutor], without: Callable[..., None]

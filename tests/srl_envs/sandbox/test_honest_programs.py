@@ -181,6 +181,7 @@ def test_scripts_behave_as_in_plain_python(executor: CodeExecutor, name: str) ->
     assert (outcome.status, outcome.passed) == ("ok", True), outcome
 
 
+@pytest.mark.slow
 def test_the_weakest_tier_fails_only_what_needs_files() -> None:
     with CodeExecutor(isolation="seccomp") as executor:
         for name in SCRIPTS.keys() - NOT_SEALED:

@@ -339,6 +339,7 @@ def test_the_host_stays_out_of_reach(
     assert each_tier.run_stdin("print(1)", [""])[0].status == "ok"
 
 
+@pytest.mark.slow
 def test_a_program_cannot_blame_the_host(each_tier: CodeExecutor) -> None:
     """``infrastructure`` voids an episode: a losing program must not be able to ask for it."""
     hasty = CodeExecutor(Limits(cpu_s=0.1), isolation=each_tier.isolation)
@@ -375,6 +376,7 @@ def test_secrets_of_this_process_are_not_in_the_server(executor: CodeExecutor) -
     assert "CANARY" not in outcome.stdout
 
 
+@pytest.mark.slow
 def test_concurrent_hostile_and_honest_batches_do_not_mix(executor: CodeExecutor) -> None:
     results: list[bool] = []
 

@@ -68,6 +68,7 @@ def calls(*args: object) -> list[dict[str, object]]:
     return [{"function": "solve", "args": list(args)}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_each_run_is_a_user_without_rights_and_no_two_are_the_same(tier: str) -> None:
     with (
@@ -84,6 +85,7 @@ def test_each_run_is_a_user_without_rights_and_no_two_are_the_same(tier: str) ->
         assert further == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_kill_9_of_everything_ends_its_own_run_only(tier: str) -> None:
     with (
@@ -99,6 +101,7 @@ def test_kill_9_of_everything_ends_its_own_run_only(tier: str) -> None:
         assert serving(executor) == pids[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_no_run_reads_or_traces_another_process(tier: str) -> None:
     with (

@@ -380,6 +380,7 @@ def test_the_page_shows_the_properties_as_they_are() -> None:
         assert f"| {kept.text} | `{name}` | {cells} |" in rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_each_tier_keeps_apart_what_it_says_and_no_more(
     place: CodeExecutor, folder: Path, name: str

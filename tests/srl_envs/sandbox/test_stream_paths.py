@@ -92,6 +92,7 @@ def solve():
     assert outcome.value == [True, True, "open", True], outcome
 
 
+@pytest.mark.slow
 def test_javascript_reads_standard_input_by_every_path(javascript: CodeExecutor) -> None:
     for reading in JAVASCRIPT:
         program = (
@@ -102,6 +103,7 @@ def test_javascript_reads_standard_input_by_every_path(javascript: CodeExecutor)
         assert outcome.passed, (reading, outcome)
 
 
+@pytest.mark.slow
 def test_javascript_opens_an_empty_input_in_call_mode(javascript: CodeExecutor) -> None:
     for reading in JAVASCRIPT:
         program = f"async function solve() {{ return ({reading}).trim() }}"

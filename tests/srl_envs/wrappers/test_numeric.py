@@ -54,6 +54,7 @@ def test_is_the_text_game_with_its_legal_moves_and_nothing_hidden(
     check_numeric(env_id, episodes=4, options=options)
 
 
+@pytest.mark.slow
 @EVERY
 def test_passes_the_public_suites(env_id: str, options: dict[str, Any]) -> None:
     def parallel() -> Any:

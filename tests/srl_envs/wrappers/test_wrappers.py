@@ -87,6 +87,7 @@ def test_observations_lie_in_their_space_and_the_seed_decides_them(env_id: str, 
                 assert env.observation_space(agent).contains(seen)
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("env_id", ENVS)
 def test_a_state_goes_on_in_another_of_the_same_wrappers(env_id: str, stack: str) -> None:
