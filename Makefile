@@ -30,7 +30,7 @@ WORKERS := $(BIN)/python -m tests.workers -n 3
 # The others need not be imported.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 
-.PHONY: help install quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
+.PHONY: help install docs quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ nightly: install ## Run the checks that are too long for a commit (hours; PARTS=
 # Types take one processor for half a minute: the tests have the other one meanwhile.
 check: install ## Format, lint, types, import contracts, fast tests
 	$(MAKE) --jobs 2 lint types imports pytest
+
+docs: install ## Build the pages that are written from the code: settings, faults, environments, prompts
+	$(BIN)/python -m srl_agents.cli.settings_page
+	$(BIN)/python -m tests.faults.page
+	$(BIN)/python -m benchmarks.environments.pages
+	$(BIN)/python -m benchmarks.environments.prompts
 
 lint: install
 	$(BIN)/ruff format --check .

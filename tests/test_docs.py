@@ -5,19 +5,39 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from fnmatch import fnmatch
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 import srl_envs
+from benchmarks.environments import pages as environment_pages
+from benchmarks.environments import prompts
+from srl_agents.cli import settings_page
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.terms import REWARD_SECTION
 from srl_agents.testing import check_reward
+from tests.faults import page as faults_page
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+BUILT = re.findall(r"^docs/.*", (ROOT / ".gitignore").read_text(), flags=re.MULTILINE)
+"""Patterns of the pages that `make docs` builds; they are not committed."""
+
+
+def is_built(path: Path) -> bool:
+    """Whether `make docs` builds this page."""
+    name = path.resolve().relative_to(ROOT).as_posix()
+    return any(fnmatch(name, pattern) for pattern in BUILT)
+
+
+DOCUMENTS = [
+    path
+    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    if not is_built(path)
+]
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -127,21 +147,52 @@ def test_the_population_of_the_guide_is_valid(tmp_path: Path) -> None:
     assert read_recipe(path).name == "my-field"
 
 
-def headings(document: Path) -> set[str]:
+def headings(text: str) -> set[str]:
     """What links call the headings of a page: lower case, no punctuation, hyphens between words."""
-    found = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)
+    found = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def links(text: str) -> list[tuple[str, str]]:
+    """Target and place of each link to a file, outside of blocks of code."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    found = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", prose)
+    return [(target, place) for target, place in found if "://" not in target]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
-    prose = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for target, place in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", prose):
-        if "://" in target:
-            continue
+    for target, place in links(document.read_text()):
         found = document.parent / target if target else document
+        assert not is_built(found), f"{document.name} links to {target}, which is not committed"
         assert found.exists(), f"{document.name} links to {target}"
-        assert not place or place in headings(found), f"{document.name} links to {target}#{place}"
+        known = place and headings(found.read_text())
+        assert not place or place in known, f"{document.name} links to {target}#{place}"
+
+
+def test_links_of_built_pages_lead_to_committed_or_built_ones() -> None:
+    nim = srl_envs.spec("nim-v0")
+    built = {
+        settings_page.PAGE: settings_page.page(settings_page.groups()),
+        faults_page.PAGE: faults_page.page(),
+        environment_pages.FOLDER / "nim-v0.md": environment_pages.page(nim),
+        environment_pages.FOLDER / "prompts.md": prompts.page({nim.id: prompts.prompts(nim)}, {}),
+    }
+    for path, text in built.items():
+        assert is_built(path)
+        for target, place in links(text):
+            found = (path.parent / target).resolve() if target else path
+            assert is_built(found) or found.exists(), f"{path.name} links to {target}"
+            assert not place or place in headings(built[found]), f"{path.name}: {target}#{place}"
+
+
+def test_the_twenty_settings_of_the_guide_are_settings() -> None:
+    text = (ROOT / "docs/guides/settings.md").read_text()
+    named = re.findall(r"^\| `([\w.]+)` \|", text, flags=re.MULTILINE)
+    assert len(named) == len(set(named)) == 20
+    recipe = load(LeagueRecipe, SHIPPED / "quickstart-tiny.yaml")
+    for name in named:
+        attrgetter(name)(recipe)
 
 
 def test_the_readme_lists_every_environment() -> None:

@@ -81,8 +81,8 @@ Outcomes are per episode, in [-1, 1]; intervals are at 95 %, clustered by seed.
   bots, and takes the best. It sees hidden cards and future random draws, which no player does.
 - A `seat 0` or `opener` gap is what that seat, or the one that moves first, earns above the others
   when the same bot sits everywhere.
-- Tokens are characters / {CHARS_PER_TOKEN}, of what a bot was asked with; exact numbers are in
-  [prompts](prompts.md).""".splitlines()
+- Tokens are characters / {CHARS_PER_TOKEN}, of what a bot was asked with; `make docs` writes exact
+  numbers to `prompts.md`.""".splitlines()
 
 
 def known_above_strong(b: Balance, attack: Report | None) -> Iterator[Known]:
@@ -109,7 +109,7 @@ def _code(found: Mapping[str, object]) -> str:
 def _row(b: Balance, attack: Report | None) -> str:
     mark = "" if b.separated else " **not apart**"
     cells = (
-        f"[`{b.env}`]({b.env}.md)",
+        f"`{b.env}`",
         f"{b.mode}, {b.seats}",
         _ladder(b.ladder),
         f"{b.separation}{mark}",
@@ -147,7 +147,7 @@ def _second_row(b: Balance) -> str:
     mean, longest = (chars / CHARS_PER_TOKEN for chars in (b.prompt_chars, b.prompt_chars_max))
     void = f" ({b.void} void)" if b.void else ""
     cells = (
-        f"[`{b.env}`]({b.env}.md)", b.among_all, f"{b.replies:.1f}", f"{mean:.0f} ({longest:.0f})",
+        f"`{b.env}`", b.among_all, f"{b.replies:.1f}", f"{mean:.0f} ({longest:.0f})",
         f"{b.refused:.1%}", f"{b.seeds}, {b.games}{void}",
     )  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"

@@ -3,8 +3,9 @@
     python -m benchmarks.environments.pages [ENV ...]
 
 A page holds the docstring of the game's module, its options, bots and payments, what the last published
-attack came to, and the start of an episode between bots. Nothing in it is written by hand: a test fails
-while a page differs from the code.
+attack came to, and the start of an episode between bots. Nothing in it is written by hand. Pages of
+environments are built and not committed; the list of them and the table of hackability are committed, and a
+test fails while they differ from the code.
 """
 
 from __future__ import annotations
@@ -58,20 +59,22 @@ def pages() -> dict[str, str]:
 def index(specs: Sequence[EnvSpec]) -> str:
     """The list of all pages."""
     rows = [
-        f"| [`{s.id}`]({s.id}.md) | {s.mode} | {seats(s)} | {s.summary} | {', '.join(s.bots)} |"
-        for s in specs
+        f"| `{s.id}` | {s.mode} | {seats(s)} | {s.summary} | {', '.join(s.bots)} |" for s in specs
     ]
     return "\n".join(
         [
             "# Environments",
             "",
             f"All {len(specs)} are made by `srl_envs.make(id)` and played by `srl play ID POLICY ...`. "
-            "All that their",
-            "players read is in [prompts.md](prompts.md); how hard and how fair they are, measured by "
-            "their bots, is in",
-            "[balance.md](balance.md); what policies that do not do the task earn is in "
-            "[hackability.md](hackability.md);",
-            "how to add one is in [the guide](../guides/write_an_environment.md).",
+            "How hard and how",
+            "fair they are, measured by their bots, is in [balance.md](balance.md); what policies that do "
+            "not do the task earn",
+            "is in [hackability.md](hackability.md); how to add one is in "
+            "[the guide](../guides/write_an_environment.md).",
+            "",
+            "`srl envs ID` prints rules, options and bots of one. `make docs` writes a page of each beside "
+            "this list, with a",
+            "sample episode (`nim-v0.md`), and all that their players read (`prompts.md`, `prompts.html`).",
             "",
             "| id | mode | seats | what it is | bots |",
             "|---|---|---|---|---|",

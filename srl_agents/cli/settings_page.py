@@ -160,6 +160,7 @@ def page(found: Sequence[Group]) -> str:
         f"All {fields} settings of {len(found)} classes. Written by `{COMMAND}` from the",
         "texts in the source; do not edit. A recipe has the keys of `LeagueRecipe` or `PopulationRecipe`;",
         "a type that is a link is a section with keys of its own. Options are spelled `--like-this`.",
+        "The twenty that matter most come first: [guide](../guides/settings.md).",
     ]
     known = {group.name for group in found}
     for title, some in _chapters(found):

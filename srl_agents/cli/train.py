@@ -32,6 +32,8 @@ Examples:
   srl train my_recipe.yaml --data data                # rows called by name, such as `tasks: gsm8k`
   torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
+docs/guides/settings.md has the twenty settings that matter most, with typical values.
+
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 """
 

@@ -55,7 +55,7 @@ def page() -> str:
         "",
         "A vLLM server that hangs, is slow or resets connections within a run has not been tried.",
         "",
-        "What a run meets inside one process is in [faults](faults.md).",
+        "`make docs` writes what a run meets inside one process to `faults.md`.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -54,4 +54,5 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)

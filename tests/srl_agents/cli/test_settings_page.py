@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from srl_agents.cli.settings_page import COMMAND, PAGE, groups, page
+from srl_agents.cli.settings_page import groups, page
+
+MOST = 600
+"""Settings of all classes; shared ones count once. The aim is 450."""
 
 SOURCE = '''
 from dataclasses import dataclass, field
@@ -43,8 +46,9 @@ def test_every_setting_has_a_text_and_the_page_has_all() -> None:
     found = groups()
     silent = [f"{g.path}: {g.name}.{s.name}" for g in found for s in g.settings if not s.text]
     assert silent == []
-    assert PAGE.read_text(encoding="utf-8") == page(found), f"run `{COMMAND}`"
-    assert sum(len(group.settings) for group in found) > 300
+    shown = page(found)
+    assert all(f"| `{s.name}` |" in shown for g in found for s in g.settings)
+    assert 300 < sum(len(group.settings) for group in found) <= MOST, "derive or share one first"
 
 
 def test_what_a_class_says_of_its_fields(tmp_path: Path) -> None:
