@@ -8,18 +8,37 @@ import pytest
 
 from tests import workers
 
+CONFTEST = """
+import pytest
+
+@pytest.fixture(scope="session")
+def ran():
+    with open({ran!r}, "a") as file:
+        print("begins", file=file)
+        yield file
+        print("ends", file=file)
+"""
+FILE = """
+def test_runs(ran):
+    print(__name__, file=ran)
+"""
+
 
 @pytest.mark.slow
-def test_each_file_runs_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran = tmp_path / "ran"
-    code = (
-        f"def test_runs():\n    with open({str(ran)!r}, 'a') as file: print(__name__, file=file)\n"
-    )
-    names = [f"test_{number}" for number in range(5)]
+def test_each_file_runs_once_with_the_fixtures_of_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "conftest.py").write_text(CONFTEST.format(ran=str(tmp_path / "ran")))
+    names = [f"test_{number}" for number in range(4)]
     for name in names:
-        (tmp_path / f"{name}.py").write_text(code)
-    assert workers.run(workers.files_below([str(tmp_path)]), [], 2) == 0
-    assert sorted(name.rpartition(".")[2] for name in ran.read_text().split()) == names
+        (folder / f"{name}.py").write_text(FILE)
+    files = workers.files_below([str(tmp_path)])
+    assert workers.run(files, [], 1) == 0
+    assert (tmp_path / "ran").read_text().split() == ["begins", *names, "ends"]
+    (tmp_path / "ran").unlink()
+    assert workers.run(files, [], 2) == 0
+    ran = (tmp_path / "ran").read_text().split()
+    assert sorted(line for line in ran if line in names) == names
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ and collects every test: a tenth of the time of the fast tests, and a quarter in
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 import subprocess
@@ -23,6 +24,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 QUEUE = "SRL_TEST_QUEUE"
 """Environment variable: folder with the list ``files`` and one empty file per line that a process took."""
+NO_COMPILER = {"TORCHDYNAMO_DISABLE": "1"}
+"""SRL compiles nothing, but bitsandbytes has every process import torch's compiler: a sixth of its start."""
 _PROGRESS_S = 30
 
 
@@ -44,16 +47,29 @@ def taken_from(queue: Path) -> Iterator[str]:
         yield file
 
 
+_MODULES: dict[Path, pytest.Module] = {}
+"""In a process of tests: a node for each file, with the folders and fixtures around it."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave pytest nothing to collect before its loop: the files come one by one."""
-    config.args = []
+    """Have pytest collect all files of the queue ..."""
+    config.args = (Path(os.environ[QUEUE]) / "files").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:
+    """... but import a file only when it is collected for the second time."""
+    if not isinstance(collector, pytest.Module) or collector.path in _MODULES:
+        return None
+    _MODULES[collector.path] = collector
+    return pytest.CollectReport(collector.nodeid, "passed", None, [])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool:
-    """Collect and run the queue's files. Fixtures of a test end according to the test that follows."""
+    """Import and run the files that no other process takes."""
     tests, following = itertools.tee(_tests(session))
-    next(following, None)
+    next(following, None)  # fixtures end according to the test that follows
     ran = 0
     for test, nextitem in zip(tests, itertools.chain(following, [None]), strict=False):
         session.config.hook.pytest_runtest_protocol(item=test, nextitem=nextitem)
@@ -66,9 +82,18 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 def _tests(session: pytest.Session) -> Iterator[pytest.Item]:
     for file in taken_from(Path(os.environ[QUEUE])):
-        session.config.args = [file]
+        # The whole hook, as it also sets the filters of warnings and the rewriting of assertions.
+        session.perform_collect = functools.partial(_collect, session, _MODULES[ROOT / file])
         session.config.hook.pytest_collection(session=session)
         yield from session.items
+
+
+def _collect(session: pytest.Session, module: pytest.Module) -> None:
+    """Do for one file what `pytest.Session.perform_collect` does, within the folders that there are."""
+    session.items = [*session.genitems(module)]
+    hook = session.config.hook
+    hook.pytest_collection_modifyitems(session=session, config=session.config, items=session.items)
+    hook.pytest_collection_finish(session=session)
 
 
 def run(files: Sequence[str], options: Sequence[str], processes: int) -> int:
@@ -99,7 +124,7 @@ def _start(queue: Path, report: Path, options: Sequence[str]) -> subprocess.Pope
         return subprocess.Popen(
             (sys.executable, "-m", "pytest", *plugins, *style, *options),
             cwd=ROOT,
-            env=os.environ | {QUEUE: str(queue)},
+            env=os.environ | {QUEUE: str(queue)} | NO_COMPILER,
             stdout=out,
             stderr=subprocess.STDOUT,
         )

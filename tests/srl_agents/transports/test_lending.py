@@ -101,9 +101,7 @@ def test_the_control_part_keeps_the_contract_on_pages_of_the_host(tmp_path: Path
 
 @pytest.mark.parametrize("ends", ["acknowledges", "is killed", "is silent"])
 def test_memory_stays_until_its_reader_has_ended(ends: str, tmp_path: Path) -> None:
-    transport = LendingTransport(
-        tmp_path, HostPages(), patience_s=0.3 if ends == "is silent" else 9
-    )
+    transport = LendingTransport(tmp_path, HostPages(), patience_s=2 if ends == "is silent" else 9)
     transport.publish(VERSION, TENSORS)
     memory = weakref.ref(transport._held[str(VERSION)].kept.flat)
     with speaking(transport, ask(str(VERSION))) as reader:
