@@ -61,7 +61,8 @@ def _python(name: str) -> Callable[[Path], int]:
             work = Path(temporary)
             for folder in ("tests", "docs"):  # some tests read guides
                 shutil.copytree(ROOT / folder, work / folder)
-            shutil.copy(ROOT / "pyproject.toml", work)
+            for file in ("pyproject.toml", "README.md"):
+                shutil.copy(ROOT / file, work)
             python = work / "venv/bin/python"
             steps: tuple[Sequence[str], ...] = (
                 (sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(work), str(ROOT)),
@@ -70,6 +71,7 @@ def _python(name: str) -> Callable[[Path], int]:
                  "WHEEL[cli,rewards,math]"),
                 (str(python), "-m", "pytest", "-p", "no:cacheprovider", "-m", "not nightly", "tests/srl_envs",
                  "--ignore", "tests/srl_envs/wrappers/test_numeric_sb3.py"),  # needs torch
+                (str(python), "-m", "tests.documented_code", "--ignore-missing-imports"),
             )  # fmt: skip
             for step in steps:
                 wheel = next(map(str, work.glob("srl_envs-*.whl")), "")

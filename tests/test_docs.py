@@ -20,6 +20,7 @@ from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.terms import REWARD_SECTION
 from srl_agents.testing import check_reward
+from tests import documented_code
 from tests.faults import page as faults_page
 
 ROOT = Path(__file__).parents[1]
@@ -184,6 +185,22 @@ def test_links_of_built_pages_lead_to_committed_or_built_ones() -> None:
             found = (path.parent / target).resolve() if target else path
             assert is_built(found) or found.exists(), f"{path.name} links to {target}"
             assert not place or place in headings(built[found]), f"{path.name}: {target}#{place}"
+
+
+@pytest.mark.slow
+def test_the_python_of_the_readme_and_the_guides_has_types() -> None:
+    """In `make test` mypy has already read the packages; by itself it takes a minute."""
+    done = documented_code.check()
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_page_becomes_a_module_with_its_fragments_in_classes() -> None:
+    page = "```python\nclass A:\n    x = 1\n```\n\n```python\n    y = 2\n```\n"
+    own = '```python\n"""A file."""\n```\n'
+    assert list(documented_code.modules(own + page)) == [
+        '"""A file."""\n',
+        "class A:\n    x = 1\n\n\nclass Fragment2(A):\n    y = 2\n",
+    ]
 
 
 def test_the_twenty_settings_of_the_guide_are_settings() -> None:

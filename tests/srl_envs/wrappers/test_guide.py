@@ -22,7 +22,7 @@ def run(kinds: tuple[str, ...]) -> dict[str, Any]:
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = run(("python",))
-    assert len(names["infos"]) == 16
+    assert len(names["infos_E"]) == 16
     assert names["transcript"].options["wrappers"][0] == {"kind": "TurnLimit", "steps": 30}
     assert sum(names["outcome"]) == 0
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import Decision, Member, require_alike
 from srl_agents.coordination.settings import CoordinationSettings
@@ -38,7 +40,8 @@ class Averaging(Coordinator):
             return Decision()
         require_alike(members)
         mean = {
-            key: sum(m.adapter[key] for m in members) / len(members) for key in members[0].adapter
+            key: torch.stack([m.adapter[key] for m in members]).mean(0)
+            for key in members[0].adapter
         }
         return Decision(
             changes={m.name: {key: t.clone() for key, t in mean.items()} for m in members},
