@@ -89,7 +89,7 @@ imports: install
 pytest: install
 	$(WORKERS) -- --durations 15
 
-slow: install ## The tests that take minutes: training runs, crashes, attacks
+slow: install ## The tests that take seconds each: training runs, crashes, attacks
 	$(WORKERS) $(SLOW_FILES) -- --durations 25 -m "slow and not nightly and not gpu and not vllm"
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was

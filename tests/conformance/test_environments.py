@@ -42,7 +42,7 @@ def test_environment_keeps_the_contract(env_id: str, check: str) -> None:
     CHECKS[check](env_id, EPISODES.get(env_id, 4))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())
 def test_public_suites_at_their_own_length(env_id: str) -> None:
     check_public_suites(env_id, cycles=1000)

@@ -255,6 +255,7 @@ def test_teaching_moves_the_student_and_not_the_teacher(runs: Runs) -> None:
         assert equal(adapter(taught, name), adapter(untaught, name)) == (name not in students)
 
 
+@pytest.mark.nightly
 def test_a_teacher_without_weight_changes_nothing(runs: Runs) -> None:
     run = runs(("coordination={kind: distillation, teacher_weight: 0}",))
     for name in ("alice", "bob"):

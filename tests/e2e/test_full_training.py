@@ -97,6 +97,7 @@ def test_a_killed_run_ends_like_an_undisturbed_one(whole: Path) -> None:
     assert state(killed) == state(whole)
 
 
+@pytest.mark.nightly
 def test_snapshots_are_the_learners_of_their_time(whole: Path) -> None:
     """The pool plays what was frozen: folders, of which one at a time is in memory."""
     frozen = [whole / "snapshots" / name for name in snapshots_in(whole)]

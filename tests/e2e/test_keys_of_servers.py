@@ -107,6 +107,7 @@ def test_games_on_the_screen_and_in_a_file(
     require_hidden(search, tmp_path, capsys, least_files=1)
 
 
+@pytest.mark.nightly
 def test_a_bundle_for_a_board(
     parrot: ChatServer, search: KeySearch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_task_of_one_seat_is_trained_gated_rated_without_elo_and_reported(
     assert single[0]["title"].startswith("math_duel-v0 (players=1, tasks=gsm8k:")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_public_rows_called_by_name_are_trained_on_and_those_held_out_are_measured(
     tmp_path: Path,

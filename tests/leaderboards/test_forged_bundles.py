@@ -129,7 +129,7 @@ def place(name: str) -> str:
     return keys[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_forged_bundle_of_another_mode_is_accepted(cooperative: Bundle, tmp_path: Path) -> None:
     for number, forgery in enumerate(list(every(cooperative, "fields", tmp_path))[::3]):
         forged = forgery.make(Forger.of(cooperative, tmp_path / str(number)))

@@ -330,7 +330,14 @@ def change_system(shown: dict[str, object]) -> None:
     shown["system"] = "Be rich."
 
 
-@pytest.mark.parametrize("change", [change_example, add_example, change_system])
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_example,
+        pytest.param(add_example, marks=pytest.mark.nightly),
+        pytest.param(change_system, marks=pytest.mark.nightly),
+    ],
+)
 def test_another_prompt_than_the_declared_one_is_found(
     change: Callable[[dict[str, object]], None], prompted: Bundle, tmp_path: Path, base: Path
 ) -> None:

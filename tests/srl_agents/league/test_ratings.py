@@ -101,7 +101,7 @@ def test_a_newcomer_who_lost_everything_has_an_end_where_half_of_that_is_a_forti
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize("seeds", [8, 30])
+@pytest.mark.parametrize("seeds", [8, pytest.param(30, marks=pytest.mark.nightly)])
 def test_newcomers_far_outside_are_covered_in_95_of_100_cases(seeds: int, sign: int) -> None:
     """Exact: all numbers of ties and upsets against known references, with their probabilities.
 

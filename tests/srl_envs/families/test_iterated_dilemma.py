@@ -23,6 +23,7 @@ from srl_envs.families.dilemmas.iterated_dilemma import (
 )
 from srl_envs.families.dilemmas.iterated_dilemma_bots import read_view
 from srl_envs.turns.grammar import action
+from tests.commit_cases import nightly_but
 
 ENV = "iterated_dilemma-v0"
 TRUST = ((5, 5), (0, 7), (7, 0), (2, 2))
@@ -329,7 +330,7 @@ def copies(text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("company", srl_envs.spec(ENV).bots)
+@pytest.mark.parametrize("company", nightly_but({"strong", "random"}, srl_envs.spec(ENV).bots))
 def test_neither_a_label_nor_copying_earns_what_strong_does(company: str) -> None:
     thoughtless = [always("A"), always("B"), copies]
     best = max(outcome(policy, company, 100) for policy in thoughtless)
