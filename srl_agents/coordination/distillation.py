@@ -12,6 +12,9 @@ from srl_agents.coordination.performance import TIE, Performance
 from srl_agents.coordination.settings import CoordinationSettings, check_value
 from srl_agents.credit.token_weights import Teaching
 
+TEACHER_LIMIT = 5.0
+"""Nats; most that one token's divergence counts, so that one surprise does not fill the whole gradient."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DistillationSettings(CoordinationSettings):
@@ -20,15 +23,12 @@ class DistillationSettings(CoordinationSettings):
     kind: str = "distillation"
     teacher_weight: float = 0.1
     """Weight of the divergence from the best learner, per token."""
-    teacher_limit: float = 5.0
-    """Nats; most that one token's divergence counts."""
     performance_decay: float = 0.8
     """Share of the old running mean of reward that an update leaves, in [0, 1)."""
 
     def __post_init__(self) -> None:
-        weight, limit, decay = self.teacher_weight, self.teacher_limit, self.performance_decay
+        weight, decay = self.teacher_weight, self.performance_decay
         check_value("teacher_weight", weight, weight >= 0, "0 or more")
-        check_value("teacher_limit", limit, limit > 0, "more than 0")
         check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
 
     @property
@@ -59,7 +59,7 @@ class Distillation(Coordinator):
         best = max(learners, key=lambda name: performance[name])  # the first of equals
         if not settings.teacher_weight or performance[best] <= performance[learner] + TIE:
             return None
-        return Teaching(teacher=best, weight=settings.teacher_weight, limit=settings.teacher_limit)
+        return Teaching(teacher=best, weight=settings.teacher_weight, limit=TEACHER_LIMIT)
 
     def observe(self, rewards: Mapping[str, float]) -> None:
         """See `Coordinator`."""

@@ -151,17 +151,11 @@ class OpponentSettings:
 class ExploiterSettings:
     """When exploiters are frozen and start again."""
 
-    beaten_at: float = 0.7
-    """Points per game against every main at which an exploiter has done its work."""
     patience: int = 4
-    """Snapshots after which it is frozen all the same."""
-    reset_chance: float = 0.25
-    """Chance that a league exploiter starts again after that; a main exploiter always does."""
+    """Snapshots after which an exploiter is frozen though it does not beat every main."""
 
     def __post_init__(self) -> None:
-        require(0.5 <= self.beaten_at <= 1, f"beaten_at={self.beaten_at}: use 0.5 to 1.")
         require(self.patience >= 1, f"patience={self.patience}: use 1 or more.")
-        require(0 <= self.reset_chance <= 1, f"reset_chance={self.reset_chance}: use 0 to 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,6 +28,10 @@ from srl_agents.league.settings import ExploiterSettings, LearnerRole, OpponentS
 from srl_agents.records import Episode, MatchSpec, Purpose, WeightVersion
 from srl_envs.row_seeds import naming_rows
 
+BEATEN_AT = 0.7
+"""Points per game against every main at which an exploiter has done its work, as in AlphaStar's league."""
+RESET_CHANCE = 0.25
+"""Chance that a league exploiter starts again when it is frozen, as there; a main exploiter always does."""
 FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
 """Points per game: below the first an old version counts as forgotten, below the second an exploiter
 still wins, below the third a main teaches its exploiter nothing."""
@@ -155,7 +159,7 @@ class League:
     def beats_mains(self, learner: str) -> bool:
         """Whether an exploiter has done its work against every main."""
         scores = [self._score(learner, live_key(main)) for main in self.mains]
-        return bool(scores) and min(scores) >= self.exploiters.beaten_at
+        return bool(scores) and min(scores) >= BEATEN_AT
 
     def starts_again(self, learner: str) -> bool:
         """Whether a learner that was just frozen goes back to its first weights; drops its games."""
@@ -164,7 +168,7 @@ class League:
             return False
         if role == "league_exploiter":
             place = (self.learners.index(learner), self.versions[learner].number)
-            if self._rng(*place, 1).random() >= self.exploiters.reset_chance:
+            if self._rng(*place, 1).random() >= RESET_CHANCE:
                 return False
         for record in self._games.values():
             record.clear(learner)

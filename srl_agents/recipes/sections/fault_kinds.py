@@ -57,7 +57,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_STEP,
     ),
     "loss_exploded": FaultKind(
-        what="the loss is more than loss_growth times the median of the updates before",
+        what="the loss is more than 1,000 times the median of the updates before",
         cause="a batch unlike the others, or weights that have begun to drift",
         fix=_CALMER,
         policy="skip_batch",
@@ -71,7 +71,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_STEP,
     ),
     "gradient_exploded": FaultKind(
-        what="the gradient's norm is more than gradient_growth times the median of the updates before",
+        what="the gradient's norm is more than 1,000 times the median of the updates before",
         cause="a batch unlike the others, or weights that have begun to drift",
         fix=_CALMER,
         policy="skip_batch",
@@ -85,7 +85,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_WEIGHTS,
     ),
     "weights_exploded": FaultKind(
-        what="the norm of a learner's weights is more than weight_growth times what it was at first",
+        what="the norm of a learner's weights is more than 100 times what it was at first",
         cause="a learning rate that is too high",
         fix="lower training.learning_rate, first by a factor of 10",
         policy="roll_back",
@@ -136,7 +136,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_SIGNS,
     ),
     "rollouts_stale": FaultKind(
-        what="rows are on average more than stale_above steps older than the version that learns",
+        what="rows are on average more than 16 steps older than the version that learns",
         cause="play that is slower than training",
         fix="lower training.iterations or what is allowed to wait, or give play more of the device",
         policy="skip_batch",
@@ -192,7 +192,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_OUTSIDE,
     ),
     "clock_jumped": FaultKind(
-        what="the system's clock moved by more than clock_jump_s against the time that passed",
+        what="the system's clock moved by more than 60 s against the time that passed",
         cause="a clock that was set, or a machine that slept",
         fix="nothing: durations and deadlines are measured with another clock; dates in the store and in "
         "dashboards have a gap",

@@ -8,6 +8,18 @@ from typing import ClassVar
 from srl_agents.recipes.sections.fault_kinds import FAULTS, Policy
 from srl_envs.errors import ConfigError, nearest
 
+# Limits that no run needs to tune: healthy runs stay far below them, and `policies` answers a false alarm.
+LOSS_GROWTH = 1000.0
+"""Times the median of the absolute losses before, which counts as 1 at least."""
+GRADIENT_GROWTH = 1000.0
+"""Times the median of the norms before."""
+WEIGHT_GROWTH = 100.0
+"""Times the norm of the weights that the run began with."""
+STALE_ABOVE = 16.0
+"""Mean age of a batch's rows in optimizer steps; ``asynchronous.max_staleness`` drops older ones before."""
+CLOCK_JUMP_S = 60.0
+"""Seconds within one update, more than any time server corrects at once."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SurvivalSettings:
@@ -22,12 +34,6 @@ class SurvivalSettings:
     """Most roll-backs of the whole run; then it stops."""
     roll_back_rate: float = 0.3
     """Factor of the learning rate at every roll-back, below 1."""
-    loss_growth: float = 1000.0
-    """Times the median of the absolute losses before, which counts as 1 at least."""
-    gradient_growth: float = 1000.0
-    """Times the median of the norms before."""
-    weight_growth: float = 100.0
-    """Times the norm of the weights that the run began with."""
     kl_above: float = 10.0
     """Nats per token, mean of an update."""
     sampler_kl_above: float = 1.0
@@ -40,8 +46,6 @@ class SurvivalSettings:
     """Updates in a row; twice as many must have been before."""
     silent_updates: int = 10
     """Updates without one accepted reply of any learner, from the first on."""
-    stale_above: float = 16.0
-    """Optimizer steps."""
     reply_deadline_s: float = 3600.0
     """Seconds for one reply, above what the engine allows itself."""
     phase_deadline_s: float = 86400.0
@@ -52,8 +56,6 @@ class SurvivalSettings:
     """MiB of the host's memory that must be free before an update; 0 checks nothing."""
     min_free_disk_mib: float = 64.0
     """Besides two checkpoints, before an update; 0 looks at nothing."""
-    clock_jump_s: float = 60.0
-    """Seconds within one update."""
     hold_last_update: bool = True
     """Keep a copy of adapters and optimizers in host memory after updates that wrote no checkpoint, for a
     stop between two checkpoints. Whole weights are never copied: a stop before an update's steps writes them
@@ -63,8 +65,7 @@ class SurvivalSettings:
 
     _COUNTS: ClassVar = ("entropy_patience", "reward_patience", "silent_updates")
     _ABOVE_ZERO: ClassVar = (
-        "loss_growth", "gradient_growth", "weight_growth", "kl_above", "sampler_kl_above",
-        "stale_above", "reply_deadline_s", "phase_deadline_s", "close_deadline_s", "clock_jump_s",
+        "kl_above", "sampler_kl_above", "reply_deadline_s", "phase_deadline_s", "close_deadline_s",
     )  # fmt: skip
     _FROM_ZERO: ClassVar = (
         "most_skips", "most_roll_backs", "entropy_below", "min_free_memory_mib", "min_free_disk_mib",

@@ -1,6 +1,11 @@
-"""Names of settings in other libraries; the error for an unknown key proposes ours."""
+"""Names of settings in other libraries and in earlier recipes; errors for such keys propose ours."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from srl_envs.errors import ConfigError, gather
 
 _RATE, _GAMES, _NF4 = "training.learning_rate", "rollout.start_states", "quantization: nf4"
 
@@ -90,3 +95,38 @@ ROLLOUT = {
     "max_completion_length": "max_new_tokens",
 }
 """Keys of ``rollout``."""
+_POLICY = "set the policy of the fault in survival.policies"
+REMOVED: dict[str, tuple[Any, str]] = {
+    "survival.loss_growth": (1000.0, f"{_POLICY}, such as {{loss_exploded: go_on}}"),
+    "survival.gradient_growth": (1000.0, f"{_POLICY}, such as {{gradient_exploded: go_on}}"),
+    "survival.weight_growth": (100.0, f"{_POLICY}, such as {{weights_exploded: go_on}}"),
+    "survival.stale_above": (16.0, "set asynchronous.max_staleness"),
+    "survival.clock_jump_s": (60.0, f"{_POLICY}, such as {{clock_jumped: go_on}}"),
+    "exploiters.beaten_at": (0.7, "set exploiters.patience"),
+    "exploiters.reset_chance": (0.25, "set exploiters.patience"),
+    "coordination.teacher_limit": (5.0, "set coordination.teacher_weight"),
+}
+"""Dotted key of an earlier release -> the value that runs have now, and what to set instead. Folders of runs
+name every key, so a key with this value is dropped."""
+
+
+def drop_removed(data: dict[str, Any], place: str) -> None:
+    """Take keys of earlier releases out of a recipe's plain values.
+
+    Raises:
+        ConfigError: with every one that has another value than runs have now.
+    """
+    gather(*(partial(_drop, data, place, key) for key in REMOVED))
+
+
+def _drop(data: dict[str, Any], place: str, key: str) -> None:
+    section, _, name = key.partition(".")
+    values = data.get(section)
+    if not isinstance(values, dict) or name not in values:
+        return
+    value, instead = values.pop(name), REMOVED[key][1]
+    if value != REMOVED[key][0]:
+        raise ConfigError(
+            f"{place}: {key}={value!r}: this setting was removed, runs have {REMOVED[key][0]:g}. Leave it "
+            f"out, or {instead}."
+        )

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from srl_agents.models.memory.available import memory_of
-from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.recipes.sections.fault_policy import CLOCK_JUMP_S, SurvivalSettings
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.folder.layout import CHECKPOINTS
 
@@ -43,7 +43,7 @@ class MachineWatch:
         limits = self._settings
         ahead = self._clock() - self._passed()
         jump, self._ahead = ahead - self._ahead, ahead
-        if abs(jump) > limits.clock_jump_s:
+        if abs(jump) > CLOCK_JUMP_S:
             message = f"the clock moved {jump:+,.0f} s against the time that passed"
             yield Finding(fault="clock_jumped", message=message)
         free = memory_of(torch.device("cpu")).free / _MIB

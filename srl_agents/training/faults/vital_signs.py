@@ -7,7 +7,12 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.recipes.sections.fault_policy import (
+    GRADIENT_GROWTH,
+    LOSS_GROWTH,
+    WEIGHT_GROWTH,
+    SurvivalSettings,
+)
 
 _ENOUGH = 4
 """Updates before a median shows what is usual."""
@@ -74,8 +79,8 @@ class VitalSigns:
         """
         limits, past = self._settings, self._past[name]
         growth = (
-            ("loss_exploded", abs(metrics.get("loss", 0.0)), past.losses, limits.loss_growth, 1.0),
-            ("gradient_exploded", metrics.get("grad_norm", 0.0), past.norms, limits.gradient_growth, 0.0),
+            ("loss_exploded", abs(metrics.get("loss", 0.0)), past.losses, LOSS_GROWTH, 1.0),
+            ("gradient_exploded", metrics.get("grad_norm", 0.0), past.norms, GRADIENT_GROWTH, 0.0),
         )  # fmt: skip
         for fault, value, before, most, floor in growth:
             usual = max(median(before), floor) if len(before) >= _ENOUGH else 0.0
@@ -124,7 +129,7 @@ class VitalSigns:
         self._past[name].first_weights = weights
 
     def _weights(self, past: _Past, name: str, weights: float) -> Finding | None:
-        if not weights > self._settings.weight_growth * past.first_weights:
+        if not weights > WEIGHT_GROWTH * past.first_weights:
             return None
         message = f"their norm is {weights:.3g}, and was {past.first_weights:.3g} at first"
         return Finding(fault="weights_exploded", message=message, learner=name)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from srl_agents.metrics import Record, Sink
 from srl_agents.metrics.reward_statistics import reward_statistics
 from srl_agents.models.memory.available import allocated_gb
+from srl_agents.recipes.sections.fault_policy import STALE_ABOVE
 from srl_agents.records import Episode, TrainingBatch
 from srl_agents.rewards.learned_reward import rule_reward
 from srl_agents.trainers.learner import Batch
@@ -159,11 +160,10 @@ def _credit(parts: Parts, update: Update, name: str) -> None:
 
 def _skip_stale(parts: Parts, update: Update) -> None:
     """Answer batches whose rows are too old on average."""
-    limit = parts.recipe.survival.stale_above
     for name, values in update.learners.items():
         lag = values.get("version_lag", 0.0)
-        if lag > limit:
-            message = f"rows are {lag:.1f} steps old on average, more than {limit:g}"
+        if lag > STALE_ABOVE:
+            message = f"rows are {lag:.1f} steps old on average, more than {STALE_ABOVE:g}"
             finding = Finding(fault="rollouts_stale", message=message, learner=name)
             if parts.survival.meet(finding) == "skip_batch":
                 update.batches.pop(name, None)

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.recipes.loading import find_recipe, load
+from srl_agents.coordination.distillation import DistillationSettings
+from srl_agents.recipes.loading import find_recipe, load, read_values
+from srl_agents.recipes.sections.other_names import REMOVED
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build, dump
 
@@ -106,3 +109,25 @@ def test_dump_and_build_are_inverse(recipe: Outer) -> None:
 def test_an_unknown_recipe_names_the_nearest_shipped_one() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'quickstart-tiny'"):
         find_recipe("quickstart-tini")
+
+
+def test_removed_settings_at_their_values_resume_and_others_name_what_replaces_them() -> None:
+    plain = dump(LeagueRecipe(name="r", model="tiny", env="nim-v0"))
+    for key, (value, _) in REMOVED.items():
+        section, name = key.split(".")
+        plain[section][name] = value
+    assert read_values(LeagueRecipe, plain, "recipe.yaml") == LeagueRecipe(
+        name="r", model="tiny", env="nim-v0"
+    )
+    plain["survival"]["loss_growth"] = 20.0
+    with pytest.raises(ConfigError, match=r"runs have 1000.*survival\.policies") as raised:
+        read_values(LeagueRecipe, plain, "recipe.yaml")
+    assert "\n" not in str(raised.value)
+
+
+def test_no_removed_setting_is_a_setting() -> None:
+    plain = dump(LeagueRecipe(name="r", model="tiny", env="nim-v0"))
+    plain["coordination"] = dump(DistillationSettings())
+    for key in REMOVED:
+        section, name = key.split(".")
+        assert name not in plain[section]
