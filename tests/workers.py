@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 QUEUE = "SRL_TEST_QUEUE"
 """Environment variable: folder with the list ``files`` and one empty file per line that a process took."""
 NO_COMPILER = {"TORCHDYNAMO_DISABLE": "1"}

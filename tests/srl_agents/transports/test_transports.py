@@ -39,12 +39,15 @@ TENSORS = {"a": torch.arange(4.0), "b": torch.ones(2, 2, dtype=torch.bfloat16)}
 VERSION = version_of("alice", 3, TENSORS)
 
 
-WHEN = dict.fromkeys(MAKE, "nightly") | {"shared": "slow", "files": "slow", "collective": "slow"}
+EVERY_COMMIT = ("shared", "files", "collective")
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=getattr(pytest.mark, WHEN[name])) for name in MAKE],
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in EVERY_COMMIT else pytest.mark.nightly)
+        for name in MAKE
+    ],
 )
 def test_shipped_transports_keep_the_contract(name: str, tmp_path: Path) -> None:
     crosses = TRANSPORTS.find(name).crosses_processes
