@@ -114,7 +114,7 @@ class Run:
     def dispatcher(self) -> int:
         """The process that the first trainer has started."""
         found = subprocess.run(
-            ["pgrep", "-P", str(self.trainer()), "-f", "ray_generation"],
+            ["pgrep", "-P", str(self.trainer()), "-f", "cluster.dispatch"],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         return int(found.stdout.split()[0])

@@ -151,17 +151,23 @@ def test_the_trainer_loses_its_node_and_another_one_hangs_and_results_are_equal(
         cluster.shutdown()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_command_ends_all_of_it_and_the_same_command_goes_on(
-    tmp_path: Path, undisturbed: dict[str, Any]
+    number: int, tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
-    options = ("--ray", "local", "--set", "ray.workers=2")
+    options = ("--ray", "local", "--set", "ray.workers=2", "--set", "checkpoint_every=99")
     run = Run(tmp_path, *options, held=True)
     run.let(taken=2, played=1)
     worker = run.wait_for(lambda row: busy(row, "playing", update=2))
     pids = worker["pid"], run.trainer(), run.dispatcher()
-    run.process.send_signal(signal.SIGINT)
-    assert run.end() == 130, run.log.read_text()
-    assert "srl train: interrupted in update" in run.log.read_text()
+    run.process.send_signal(number)
+    assert run.end() == 128 + number, run.log.read_text()
+    (kept,) = (run.folder / "checkpoints").iterdir()
+    assert run.log.read_text().splitlines()[-1] == (
+        f"srl train: interrupted in update 2 of 4. Emergency checkpoint of update 1: {kept}. "
+        f"To go on: srl train {run.folder} --ray local"
+    )
+    assert "Traceback" not in run.log.read_text()
     for pid in pids:
         wait_until_gone(pid, "a process outlives the command")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from srl_agents.cli.main import main
 from srl_agents.league.store.history import LeagueStore
 from tests.faults.test_interrupted_runs import contents, recipe_of
 from tests.forked_commands import finish_command, start_command, start_function
+from tests.srl_agents.cli.test_command_line import COMMANDS as EVERY_COMMAND
+from tests.srl_agents.cli.test_command_line import PARENTS
 
 SECONDS = 120
 POPULATION = """
@@ -48,15 +51,61 @@ def read_until(text: str, arguments: list[str], folder: Path) -> tuple[int | Non
 def bots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bots")
     (folder / "recipe.yaml").write_text(POPULATION)
+    (folder / "replies.jsonl").write_text('{"reply": "4", "answer": "4"}\n')
     arguments = ["league", "run", str(folder / "recipe.yaml"), "--out", str(folder / "run")]
     finish_command(start_command(arguments, folder / "log"), folder / "log")
     return folder
+
+
+def statuses(listed: list[list[str]], results: str) -> None:
+    """Write down the exit codes of commands whose output is full, and of those whose reader has left."""
+    codes = []
+    for arguments in listed:
+        of_one = []
+        for _ in range(2):
+            os.dup2(os.open("/dev/full", os.O_WRONLY) if not of_one else writer_without_reader(), 1)
+            of_one.append(main(arguments))
+        codes.append(of_one)
+    Path(results).write_text(json.dumps(codes))
+
+
+def writer_without_reader() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.slow
+def test_each_command_that_is_installed_has_one_rule_for_its_output(tmp_path: Path) -> None:
+    listed = [[*words, "--help"] for words in ([], *EVERY_COMMAND, *([name] for name in PARENTS))]
+    log, results = tmp_path / "log", tmp_path / "codes.json"
+    process = start_function(statuses, (listed, str(results)), log)
+    process.join(SECONDS)
+    assert process.exitcode == 0, log.read_text()
+    codes = json.loads(results.read_text())
+    assert {" ".join(a): c for a, c in zip(listed, codes, strict=True) if c != [2, 141]} == {}
+    lines = log.read_text().splitlines()
+    assert len(lines) == len(listed)
+    assert all(line.endswith(FULL) for line in lines)
 
 
 Fill = Callable[[Path], list[str]]
 COMMANDS: dict[str, Fill] = {
     "help": lambda _: ["--help"],
     "play": lambda _: ["play", "nim-v0", "random", "middle"],
+    "envs": lambda _: ["envs"],
+    "doctor": lambda _: ["doctor"],
+    "watch": lambda bots: ["watch", str(bots / "run"), "--all"],
+    "serve": lambda _: ["serve", "human", "--port", "0"],
+    "score": lambda bots: ["score", str(bots / "replies.jsonl"), "--rubric", "math"],
+    "redteam": lambda bots: [
+        "redteam",
+        "formats",
+        "--budget-s",
+        "1",
+        "--out",
+        str(bots / "attack"),
+    ],
     "plan": lambda _: ["plan", "quickstart-tiny"],
     "status": lambda bots: ["league", "status", str(bots / "run")],
     "run": lambda bots: ["league", "run", str(bots / "recipe.yaml"), "--out", str(bots / "run")],
@@ -69,6 +118,19 @@ COMMANDS: dict[str, Fill] = {
         *("leaderboard", "run", "kuhn_poker", "--seeds", "1", "--out", str(bots / "board")),
     ],
 }
+
+
+ELSEWHERE = {
+    "train": "the test of a training below",
+    "report": "the test of a training below, whose run it shows",
+    "eval": "prints after Inspect ends, which has an environment of its own (`make inspect`)",
+}
+"""Commands that are not tried on the run of bots, and why."""
+
+
+def test_each_command_is_tried_with_what_it_prints(tmp_path: Path) -> None:
+    tried = {fill(tmp_path)[0] for fill in COMMANDS.values()} - {"--help"}
+    assert tried | set(ELSEWHERE) == {words[0] for words in EVERY_COMMAND}
 
 
 @pytest.mark.slow
@@ -108,4 +170,6 @@ def test_a_training_whose_reader_leaves_keeps_its_last_update(tmp_path: Path) ->
     calm, log = tmp_path / "calm", tmp_path / "log"
     for arguments in ([str(recipe), "--out", str(calm)], [str(run)]):
         finish_command(start_command(["train", *arguments], log), log)
+    code, printed = read_until("", ["report", str(run)], tmp_path)
+    assert code == 141, printed
     assert contents(run) == contents(calm)

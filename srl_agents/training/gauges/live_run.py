@@ -31,8 +31,8 @@ from srl_envs.errors import ConfigError, StoreError
 _WRITER = re.compile(r"process (\d+) \(")
 """Finds the process in a store's lock that writes to it, or wrote last."""
 _ROLES = (
-    ("generation_process", "generation"),
-    ("ray_generation", "dispatcher of workers"),
+    ("srl_agents.training.ahead.player", "generation"),
+    ("srl_agents.training.cluster.dispatch", "dispatcher of workers"),
     ("vllm", "vLLM server"),
     ("multiprocessing.resource_tracker", ""),
     ("multiprocessing", "worker"),
