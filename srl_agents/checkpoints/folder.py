@@ -86,9 +86,13 @@ def save(
             raise ConfigError(f"tensor group {name!r}: use letters, digits and _@.- only.")
     with _SAVING:
         folder.mkdir(parents=True, exist_ok=True)
-        work = _written(folder, step, tensors, state, score)
-        whole()
-        final = _named(folder, step, work)
+        try:
+            work = _written(folder, step, tensors, state, score)
+            whole()
+            final = _named(folder, step, work)
+        except BaseException:  # a full disk gets its space back
+            _remove_temporary(folder)
+            raise
         stay = {*_numbered(folder)[-keep:], *_by_score(folder)[:keep_best]}
         for old in set(_numbered(folder)) - stay:
             old.rename(folder / f"{_TEMPORARY}old-{old.name}")

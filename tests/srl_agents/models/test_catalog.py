@@ -1,6 +1,7 @@
 """Names of models: found, fetched once, and never half there."""
 
 import asyncio
+import errno
 import json
 import os
 from pathlib import Path
@@ -35,6 +36,18 @@ def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ModelError, match="OSError: no route to host") as caught:
         catalog.resolve("someone/some-model")
     assert "\n" not in str(caught.value)
+
+
+def test_a_full_disk_is_not_taken_for_a_hub_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any, **__: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(hub, "snapshot_download", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        hub.download("someone/some-model", tmp_path)
+    assert caught.value.filename == str(tmp_path)
 
 
 def test_a_hub_model_that_is_cached_needs_no_hub(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
 from srl_agents.training.folder.layout import BUFFER, RECIPE, STORE
+from srl_agents.training.gauges import live_run
 from srl_agents.training.gauges.live_run import RunWatch
 from srl_agents.training.parts.guests import desks
 from srl_envs.errors import ConfigError
@@ -171,3 +173,9 @@ def test_a_run_shows_where_people_answer_and_nothing_of_models() -> None:
     at = "http://127.0.0.1:8080"
     people = [f"openai:human@{at}/v1", f"openai:human@{at}/v1/"]
     assert desks([*people, f"openai:tiny@{at}/v1", "tiny"]) == [at]
+
+
+def test_roles_of_processes_name_modules_that_exist() -> None:
+    own = [part for part, _ in live_run._ROLES if part.startswith("srl_agents.")]
+    assert len(own) == 2
+    assert all(importlib.util.find_spec(part) is not None for part in own)
