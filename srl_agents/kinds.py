@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar, cast
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.foreign_code import load_entry_point, require_known
+from srl_envs.foreign_code import is_own, load_entry_point, require_known
 from srl_envs.reading.recovery import Reading
 from srl_envs.reading.settings import build, describe, hint_for
 
@@ -53,9 +53,10 @@ class Kinds(Generic[K]):
         try:
             found = load_entry_point(target)
         except Exception as error:  # foreign code: its fault is reported with its place
+            advice = "Install the package that holds it, or set PYTHONPATH to its folder."
             raise ConfigError(
                 f"{self.what} {name!r}: {target} cannot be imported, {type(error).__name__}: {error}. "
-                "Install the package that holds it, or set PYTHONPATH to its folder."
+                f"{'' if is_own(target) else advice}".rstrip()
             ) from error
         if fault := self.fault(found):
             raise ConfigError(f"{self.what} {name!r}: {target} {fault}")

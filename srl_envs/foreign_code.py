@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import ForeignCodeError, nearest
@@ -68,7 +70,12 @@ def refuse(what: str, advice: str) -> None:
 
 def may_import(target: str) -> bool:
     """Whether ``package.module`` or ``package.module:Name`` may be imported: always, or SRL's own only."""
-    return not refused() or target.partition(":")[0].partition(".")[0] in _OWN
+    return not refused() or is_own(target)
+
+
+def is_own(target: str) -> bool:
+    """Whether ``package.module`` or ``package.module:Name`` is SRL's."""
+    return target.partition(":")[0].partition(".")[0] in _OWN
 
 
 def left_out(group: str) -> str:
@@ -96,7 +103,7 @@ def load_entry_point(target: str) -> Any:
         missing = error.name or ""
         if not f"{module}.".startswith(f"{missing}."):  # the module is there, and lacks another
             raise
-        message = f"no module {missing!r}{_nearest_module(missing)}"
+        message = f"no module {missing!r}{_moved_to(target) or _nearest_module(missing)}"
         raise ModuleNotFoundError(message, name=missing) from None
     for part in name.split("."):
         if not hasattr(value, part):
@@ -104,6 +111,20 @@ def load_entry_point(target: str) -> Any:
             raise AttributeError(f"{module} has no {part!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def _moved_to(target: str) -> str:
+    """Where SRL has the class or function of an old name; empty if that is unclear."""
+    module, _, name = target.partition(":")
+    if not is_own(target) or not name:
+        return ""
+    (root,) = importlib.import_module(module.partition(".")[0]).__path__
+    defined = re.compile(rf"^(?:class|def) {re.escape(name)}\b", re.MULTILINE)
+    found = [p for p in Path(root).rglob("*.py") if defined.search(p.read_text(encoding="utf-8"))]
+    if len(found) != 1:
+        return ""
+    place = found[0].relative_to(Path(root).parent).with_suffix("")
+    return f" (it moved: write {'.'.join(place.parts)}:{name})"
 
 
 def _nearest_module(missing: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 import srl_envs
 from srl_agents.cli.main import main
+from srl_agents.engines.settings import ENGINES
 from srl_agents.engines.vllm.settings import VLLMSettings
 from srl_agents.kinds import Kinds
 from srl_agents.models.sources import catalog
@@ -157,6 +158,19 @@ def test_potentials_wrappers_and_rubrics_refuse_code_and_take_their_own() -> Non
         find_potential(own)
     srl_envs.make("nim-v0", wrappers=[{"kind": "TurnLimit", "steps": 3}])
     assert "TurnLimit" in WRAPPERS
+
+
+def test_an_old_path_of_ours_names_its_successor() -> None:
+    for old, new in (
+        ("srl_agents.engines.vllm_settings:VLLMSettings", "srl_agents.engines.vllm.settings"),
+        ("srl_agents.league.curriculum:CurriculumSettings", "srl_agents.league.curricula"),
+    ):
+        with pytest.raises(ModuleNotFoundError, match=rf"it moved: write {new}:\w+\)$"):
+            foreign_code.load_entry_point(old)
+    with pytest.raises(ModuleNotFoundError, match=r"no module 'srl_agents\.engines\.gone'"):
+        foreign_code.load_entry_point("srl_agents.engines.gone:NeverThere")
+    with pytest.raises(ConfigError, match=r"engine.*it moved: .*VLLMSettings\)\.$"):
+        ENGINES.find("srl_agents.engines.vllm_settings:VLLMSettings")
 
 
 @pytest.mark.usefixtures("planted")
