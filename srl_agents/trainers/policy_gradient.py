@@ -21,7 +21,12 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.learner import global_generators_kept
 from srl_agents.trainers.passes.attention_reach import AttentionReach
-from srl_agents.trainers.passes.packed_rows import PackedRows, pack_rows
+from srl_agents.trainers.passes.packed_rows import PackedRows, check_packing, pack_rows
+from srl_agents.trainers.passes.row_positions import (
+    has_position_table,
+    positions_given,
+    row_positions,
+)
 from srl_agents.trainers.passes.shared_prefixes import SharedPrefixes, share_prefixes, worth_sharing
 from srl_agents.trainers.passes.token_head import TokenHead, wear_token_head
 from srl_envs.errors import ConfigError, ShapeError
@@ -67,13 +72,16 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             head: what scores tokens; that of the base's first learner serves all.
 
         Raises:
-            ConfigError: the model has no such head.
+            ConfigError: the model cannot pack rows, or has no such head.
         """
         self.base = base
         self.adapter = adapter
         self.share = reach is not None
         """Whether rows that begin alike belong into one micro-batch."""
         self._pack = pack
+        if pack:
+            check_packing(base)
+        self._has_position_table = has_position_table(base)
         self._reach = reach
         self._reference = reference
         self._used_layout: SharedPrefixes | None = None
@@ -160,7 +168,8 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """TRL's log-probabilities, entropies and balance of routers, of rows that are read one by one."""
-        with self.base.acting(self._acted(input_ids.shape[1], logits_to_keep)):
+        acting = self.base.acting(self._acted(input_ids.shape[1], logits_to_keep))
+        with acting, positions_given(self.base, table=self._has_position_table):
             scores: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None] = (
                 super()._get_per_token_logps_and_entropies(
                     model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
@@ -222,6 +231,8 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         layout, inputs = None, {"input_ids": ids, "attention_mask": mask}
         if self._reach is not None and (layout := self._layout(ids, mask, tokens)) is not None:
             inputs = self._reach.inputs(layout, self.backbone.dtype)
+        elif self._has_position_table:
+            inputs["position_ids"] = row_positions(mask)
         with self.accelerator.autocast():
             hidden = self.backbone(**inputs, use_cache=False).last_hidden_state
         return self._of_tokens(hidden, tokens, layout)

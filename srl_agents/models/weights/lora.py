@@ -39,7 +39,7 @@ from srl_agents.models.weights.policy import (
     with_anchor,
 )
 from srl_agents.tensor_files import save_tensors
-from srl_envs.errors import ModelError
+from srl_envs.errors import ConfigError, ModelError
 
 _WRAPPER = "base_model.model."
 """Prefix that PEFT puts before the names of layers."""
@@ -298,6 +298,11 @@ class LoRAWeights(PolicyWeights):
         lows: dict[Any, tuple[torch.Tensor, ...]] = {}
 
         def lower(layer: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            if inputs[0].dim() != 3 or len(inputs[0]) != len(names):
+                raise ConfigError(
+                    f"learners of {self.model.config.model_type} cannot share micro-batches: a layer reads "
+                    f"{tuple(inputs[0].shape)}, not {len(names)} rows. Set training.mix_learners to false."
+                )
             places = self._required_places() if self.opening else None
             read, lows[layer] = lowered(
                 inputs[0], some, factors[layer][0], scaling=scaling, places=places

@@ -10,6 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
+from srl_agents.models.base_model import BaseModel
+from srl_envs.errors import ConfigError
+
+_TOLERATED = 0.05
+"""Relative error of hidden states that rounding may explain, in bfloat16 too."""
+
 
 @dataclass(frozen=True, slots=True)
 class PackedRows:
@@ -28,6 +34,43 @@ class PackedRows:
         """(1, N) values at places to (R, T) values of completion tokens; 0 where masked."""
         learned = values_1N[0][self.labels_1N[0] != -100]
         return learned.new_zeros(self.mask_RT.shape).masked_scatter(self.mask_RT, learned)
+
+
+def check_packing(base: BaseModel) -> None:
+    """Compare two packed rows with the same rows by themselves.
+
+    Raises:
+        ConfigError: the model does not keep packed rows apart.
+    """
+    backbone = base.model.get_base_model().base_model
+    ids_2L = (
+        torch.arange(2, 18, device=base.device).view(2, 8)
+        % base.model.config.get_text_config().vocab_size
+    )
+    positions_2L = torch.arange(8, device=base.device).expand(2, 8)
+    training = backbone.training
+    backbone.eval()
+    try:
+        with torch.no_grad(), base.acting(torch.ones_like(ids_2L.view(1, -1), dtype=torch.bool)):
+            packed = backbone(
+                input_ids=ids_2L.view(1, -1),
+                position_ids=positions_2L.reshape(1, -1),
+                use_cache=False,
+            ).last_hidden_state.view(2, 8, -1)
+        with torch.no_grad(), base.acting(torch.ones_like(ids_2L, dtype=torch.bool)):
+            apart = backbone(input_ids=ids_2L, use_cache=False).last_hidden_state
+        difference = float((packed - apart).float().norm() / apart.float().norm())
+    except TypeError as error:
+        raise ConfigError(
+            f"pack_rows: {base.name} takes no positions of packed rows: {error}. Set it to false."
+        ) from error
+    finally:
+        backbone.train(training)
+    if not difference <= _TOLERATED:
+        raise ConfigError(
+            f"pack_rows: {base.name} lets packed rows see each other: hidden states differ by "
+            f"{difference:.0%}. Set it to false."
+        )
 
 
 def pack_rows(

@@ -1,0 +1,1 @@
+"""A second computation of losses and gradients, and its comparison with the trainers."""
