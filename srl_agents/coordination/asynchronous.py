@@ -11,8 +11,7 @@ from srl_agents.coordination.gradients import agreement
 from srl_agents.coordination.members import Decision, Member, Tensors, require_alike
 from srl_agents.coordination.settings import (
     CoordinationSettings,
-    Merging,
-    Moments,
+    MergeSettings,
     check_merge,
     check_value,
 )
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 _TENSORS = "shared/"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AsynchronousSettings(CoordinationSettings):
+@dataclass(frozen=True, kw_only=True)
+class AsynchronousSettings(CoordinationSettings, MergeSettings):
     """When a learner is ready, and what weight it gets; see `SharedAdapter`."""
 
     kind: str = "asynchronous"
@@ -34,11 +33,6 @@ class AsynchronousSettings(CoordinationSettings):
     """Weight in [0, 1] of a learner that is not stale."""
     staleness_power: float = 0.5
     """The weight is mixing * (1 + staleness)^-power."""
-    merge: Merging = "product"
-    """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
-    of whole weights every entry; or, only for LoRA, average A and B apart."""
-    moments: Moments = "reset"
-    """The optimizer's moments after a merge."""
 
     def __post_init__(self) -> None:
         power = self.staleness_power

@@ -9,27 +9,25 @@ from typing import Any
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import Tensors
 from srl_agents.coordination.performance import TIE, Performance
-from srl_agents.coordination.settings import CoordinationSettings, check_value
+from srl_agents.coordination.settings import CoordinationSettings, PerformanceSettings, check_value
 from srl_agents.credit.token_weights import Teaching
 
 TEACHER_LIMIT = 5.0
 """Nats; most that one token's divergence counts, so that one surprise does not fill the whole gradient."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DistillationSettings(CoordinationSettings):
+@dataclass(frozen=True, kw_only=True)
+class DistillationSettings(CoordinationSettings, PerformanceSettings):
     """How much the best learner's opinion weighs; see `srl_agents.credit.token_weights`."""
 
     kind: str = "distillation"
     teacher_weight: float = 0.1
     """Weight of the divergence from the best learner, per token."""
-    performance_decay: float = 0.8
-    """Share of the old running mean of reward that an update leaves, in [0, 1)."""
 
     def __post_init__(self) -> None:
-        weight, decay = self.teacher_weight, self.performance_decay
+        PerformanceSettings.__post_init__(self)
+        weight = self.teacher_weight
         check_value("teacher_weight", weight, weight >= 0, "0 or more")
-        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
 
     @property
     def teaches(self) -> bool:

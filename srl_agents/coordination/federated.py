@@ -12,16 +12,16 @@ from srl_agents.coordination.members import Decision, Member, Tensors, require_a
 from srl_agents.coordination.performance import Performance
 from srl_agents.coordination.settings import (
     CoordinationSettings,
-    Merging,
-    Moments,
+    MergeSettings,
+    PerformanceSettings,
     check_merge,
     check_value,
 )
 from srl_envs.reading.settings import refuse_unread
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FederatedSettings(CoordinationSettings):
+@dataclass(frozen=True, kw_only=True)
+class FederatedSettings(CoordinationSettings, MergeSettings, PerformanceSettings):
     """theta_i <- local_share * theta_i + (1 - local_share) * sum over j of w_j theta_j."""
 
     kind: str = "federated"
@@ -34,20 +34,12 @@ class FederatedSettings(CoordinationSettings):
     trained on since the last merge, or nothing."""
     temperature: float = 0.2
     """Only by performance: weights are softmax(performance / temperature); in reward units."""
-    merge: Merging = "product"
-    """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
-    of whole weights every entry; or, only for LoRA, average A and B apart."""
-    moments: Moments = "reset"
-    """The optimizer's moments after a merge."""
-    performance_decay: float = 0.8
-    """Only by performance: share of the old running mean of reward that an update leaves, in [0, 1)."""
 
     def __post_init__(self) -> None:
-        decay = self.performance_decay
+        PerformanceSettings.__post_init__(self)
         check_value("every", self.every, self.every >= 1, "1 or more")
         check_value("local_share", self.local_share, 0 <= self.local_share <= 1, "0 to 1")
         check_value("temperature", self.temperature, self.temperature > 0, "more than 0")
-        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
         if self.weights != "performance":
             because = f"weights {self.weights!r} do not follow performance"
             refuse_unread(self, "temperature", "performance_decay", because=because)

@@ -10,13 +10,13 @@ from srl_agents.coordination.coordinator import Coordinator, gradients_of
 from srl_agents.coordination.gradients import agreeing_entries, agreement
 from srl_agents.coordination.members import Decision, Member, Tensors, require_alike
 from srl_agents.coordination.performance import Performance, top
-from srl_agents.coordination.settings import CoordinationSettings, check_value
+from srl_agents.coordination.settings import CoordinationSettings, PerformanceSettings, check_value
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import refuse_unread
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SelectiveSettings(CoordinationSettings):
+@dataclass(frozen=True, kw_only=True)
+class SelectiveSettings(CoordinationSettings, PerformanceSettings):
     """Which gradients count: those of the best learners, or entries on which learners agree."""
 
     kind: str = "selective"
@@ -26,14 +26,12 @@ class SelectiveSettings(CoordinationSettings):
     """Only top: how many step; those that tie with the last of them step too."""
     sign_agreement: float = 1.0
     """Only signs: |sum of signs| / learners that an entry needs, in (0, 1]."""
-    performance_decay: float = 0.8
-    """Only top: share of the old running mean of reward that an update leaves, in [0, 1)."""
 
     def __post_init__(self) -> None:
-        share, decay = self.sign_agreement, self.performance_decay
+        PerformanceSettings.__post_init__(self)
+        share = self.sign_agreement
         check_value("top_k", self.top_k, self.top_k >= 1, "1 or more")
         check_value("sign_agreement", share, 0 < share <= 1, "more than 0, at most 1")
-        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
         unread = {"top": ("sign_agreement",), "signs": ("top_k", "performance_decay")}
         refuse_unread(
             self, *unread[self.select], because=f"select {self.select!r} does not read it"

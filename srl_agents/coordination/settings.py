@@ -73,6 +73,30 @@ class CoordinationSettings(ABC):
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PerformanceSettings:
+    """How learners are compared. Without slots, so that a kind may derive from it beside others."""
+
+    performance_decay: float = 0.8
+    """Share of the old running mean of reward that an update leaves, in [0, 1); only where the kind compares
+    learners by performance."""
+
+    def __post_init__(self) -> None:
+        decay = self.performance_decay
+        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeSettings:
+    """How weights of several learners are merged. Without slots, as `PerformanceSettings`."""
+
+    merge: Merging = "product"
+    """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
+    of whole weights every entry; or, only for LoRA, average A and B apart."""
+    moments: Moments = "reset"
+    """The optimizer's moments after a merge."""
+
+
 def check_value(name: str, value: float, fits: bool, allowed: str) -> None:
     """Raise ConfigError, with what is allowed, for a value that does not fit."""
     if not fits:

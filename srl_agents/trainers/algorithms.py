@@ -97,15 +97,21 @@ class AlgorithmSettings(UpdateSettings, ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TokenLossSettings(AlgorithmSettings):
+class ReferenceSettings(AlgorithmSettings):
+    """Updates that stay near a reference: all of SRL's."""
+
+    reference: str = "base"
+    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
+    it was when the run began, a warm start included; or the folder of a saved adapter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenLossSettings(ReferenceSettings):
     """Updates on tokens with advantages: what GRPO and PPO have in common."""
 
     clip_high: float | None = None
     """Probability ratios are clipped at 1 + clip_high; None: the variant's, or the same as clip_low. In
     loss cispo they are cut at clip_high itself."""
-    reference: str = "base"
-    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
-    it was when the run began, a warm start included; or the folder of a saved adapter."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
     share_prefixes: ShareSetting = "auto"

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from srl_agents.credit.preferences import PairSettings
-from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
+from srl_agents.trainers.algorithms import (
+    AlgorithmSettings,
+    Plan,
+    ReferenceSettings,
+    check_group_size,
+)
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
     check_not_negative,
@@ -35,7 +40,7 @@ _OF_DIFFERENCES = ("sigmoid", "hinge", "robust", "exo_pair", "discopop")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DPOSettings(AlgorithmSettings):
+class DPOSettings(ReferenceSettings):
     """Updates on pairs of replies. Names are ours; `to_trl` translates them.
 
     Source: arXiv:2305.18290; pairs are sampled by the learners of this very update, as in
@@ -58,9 +63,6 @@ class DPOSettings(AlgorithmSettings):
     offset: float = 0.0
     """Times a pair's margin: by how much the chosen reply's implicit reward must exceed the other's.
     Source: arXiv:2402.10571, with margins of return."""
-    reference: str = "base"
-    """``base``: adapters off; ``start``: the learner's adapter as it was when the run began, a warm
-    start included; or the folder of a saved adapter."""
     pairs: PairSettings = field(default_factory=PairSettings)
     """Which replies make a pair."""
 
