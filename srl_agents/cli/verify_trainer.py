@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,9 @@ def main(argv: list[str]) -> int:
     from srl_agents.trainers.verification.layouts import LAYOUTS
     from srl_agents.trainers.verification.verify import Verification, verify
 
+    logging.getLogger("trl").setLevel(
+        logging.ERROR
+    )  # its advice on losses that are checked on purpose
     reports = []
     with scratch("verify-trainer") as work, _progress(subjects) as advance, quiet_libraries():
         for number, subject in enumerate(subjects):

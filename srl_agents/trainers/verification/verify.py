@@ -27,7 +27,7 @@ from srl_agents.trainers.verification.layouts import (
 )
 from srl_envs.errors import ConfigError
 
-BOUND = 1e-4
+BOUND = 5e-4
 """Largest difference that rounding in float32 may explain."""
 LEAST_CLIPPED = 0.1
 """Share of tokens that must be clipped for clipping to be verified."""

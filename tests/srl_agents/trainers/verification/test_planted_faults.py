@@ -24,7 +24,7 @@ from srl_agents.trainers.policy_gradient import RowTrainer
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.trainers.verification.cases import chosen_cases
 from srl_agents.trainers.verification.layouts import LAYOUTS, AdapterForm, Learners
-from srl_agents.trainers.verification.verify import Result, Verification
+from srl_agents.trainers.verification.verify import BOUND, Result, Verification
 
 Patch = pytest.MonkeyPatch
 FOUND = 10
@@ -342,7 +342,7 @@ def test_a_planted_fault_is_found(
     found = result(sound, model, fault.case, fault.layout)
     assert not found.equal
     assert not found.refused
-    assert not found.difference <= FOUND * 1e-4
+    assert not found.difference <= FOUND * BOUND
 
 
 @pytest.mark.slow
@@ -352,7 +352,7 @@ def test_without_a_fault_nothing_is_found(
 ) -> None:
     found = result(sound, model, case, layout)
     assert found.equal
-    assert found.difference < 5e-5
+    assert found.difference < BOUND / 5
     assert found.clipped is not None
     assert found.clipped >= 0.1
 

@@ -1,0 +1,218 @@
+"""MAGRPO with two agents: SRL beside comlrl 1.4, generation and update together.
+
+    python -m venv .venv-comlrl && .venv-comlrl/bin/pip install comlrl==1.4.3 torch peft
+    python -m benchmarks.speed.magrpo --peer .venv-comlrl/bin/python [--model tiny] [--json FILE]
+
+Both get one model, the same prompts (rendered by its template, of exactly so many tokens), replies of exactly
+so many tokens, joint samples of two agents, one joint reward of both texts, advantages that are centred and
+scaled within a group, float32, AdamW and one torch thread. An update learns from four prompts. Each side runs
+in a process of its own; cells alternate between them, and the median of the rounds counts. The peer trains
+two copies of the model, whole (its default) or with LoRA of rank 8, and the faster counts. Ours trains two
+adapters of rank 8 on one base with the default settings, and without shared prefixes. Seconds are CPU seconds
+per trained token, generation and update together; memory is the largest since the first update.
+Source of the algorithm: arXiv:2508.04652.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.comlrl_side import AGENTS, joint_reward, peak_mib, reset_peak
+
+PROMPTS = 4
+WAYS = ("ours", "ours, padded", "comlrl, LoRA", "comlrl, whole")
+Cell = dict[str, Any]
+
+
+def cells(model: str, updates: int) -> list[Cell]:
+    """All sizes of prompts, replies and groups, with texts."""
+    from srl_agents.models.base_model import BaseModel
+
+    base = BaseModel.load(model, device="cpu")
+    found = []
+    for prompt, reply, group in product((64, 256), (16, 64), (4, 8)):
+        texts = [observation(base, prompt, number) for number in range(PROMPTS)]
+        found.append(
+            {
+                "prompt": prompt, "reply": reply, "group": group, "updates": updates,
+                "observations": texts,
+                "prompts": [base.tokenizer.decode(base.encode_prompt(text)) for text in texts],
+            }
+        )  # fmt: skip
+    return found
+
+
+def observation(base: Any, tokens: int, number: int) -> str:
+    """A text whose prompt has exactly so many tokens."""
+    text = f"game {number}"
+    while len(base.encode_prompt(text)) < tokens:
+        longer = [f"{text}{more}" for more in (" play", " a", ".", "x")]
+        text = next(one for one in longer if len(base.encode_prompt(one)) <= tokens)
+    return text
+
+
+def measure(model: str, cell: Cell, share: bool) -> dict[str, float]:
+    """Our side of one cell."""
+    import asyncio
+
+    import numpy as np
+
+    from srl_agents.credit.batches import training_batch
+    from srl_agents.credit.group_relative import group_advantages
+    from srl_agents.engines.embedded.engine import TransformersEngine
+    from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+    from srl_agents.models.base_model import BaseModel
+    from srl_agents.records import Turn
+    from srl_agents.trainers.grpo import GRPOLearner
+    from srl_agents.trainers.grpo_settings import GRPOSettings
+
+    base = BaseModel.load(model, lora_rank=8, dtype="float32", device="cpu")
+    base.eos_token_ids = frozenset()
+    rows = PROMPTS * cell["group"]
+    sampling = SamplingSettings(max_new_tokens=cell["reply"], stop=())
+    engine = TransformersEngine(base, sampling, max_batch_rows=AGENTS * rows)
+    settings = GRPOSettings(
+        micro_batch_rows=rows, share_prefixes="auto" if share else False, learning_rate=5e-6
+    )
+    team = [GRPOLearner(f"agent{n}", base, settings, 1.0, seed=n) for n in range(AGENTS)]
+    texts = [text for text in cell["observations"] for _ in range(cell["group"])]
+
+    def update(number: int) -> None:
+        versions = [base.freeze_adapter(agent.name, agent.version) for agent in team]
+        requests = [
+            GenerationRequest(observation=text, version=version, key=(number, agent, row))
+            for agent, version in enumerate(versions)
+            for row, text in enumerate(texts)
+        ]
+        replies = asyncio.run(engine.generate_together(requests))
+        for version in versions:
+            base.forget(str(version))
+        sides = [replies[agent * rows : (agent + 1) * rows] for agent in range(AGENTS)]
+        paid = np.array(joint_reward(*([reply.text for reply in side] for side in sides)))
+        grouped = paid.reshape(PROMPTS, -1)
+        advantages = group_advantages(grouped, np.ones_like(grouped, dtype=bool), scale=True)
+        for agent, side in zip(team, sides, strict=True):
+            turns = [
+                Turn(
+                    turn_index=0, observation="", reply="", invalid=None, reward=0.0, components={},
+                    version=f"{agent.name}@0-0123456789abcdef",
+                    prompt_ids=one.prompt_ids, completion_ids=one.token_ids, logprobs=one.logprobs,
+                )
+                for one in side
+            ]  # fmt: skip
+            weighed = list(zip(turns, advantages.ravel().tolist(), strict=True))
+            batch = training_batch(agent.name, weighed, pad_id=0)
+            assert batch.learned_RT.sum() == rows * cell["reply"]
+            agent.update(batch)
+
+    reset_peak()
+    update(0)  # warms up
+    begun = time.process_time()
+    for number in range(cell["updates"]):
+        update(number + 1)
+    return {"seconds": time.process_time() - begun, "peak_mib": peak_mib()}
+
+
+def serve(model: str, way: str) -> None:
+    """Answer cells from standard input, as the peer's side does."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(
+            json.dumps(measure(model, json.loads(line), way == WAYS[0])), file=answers, flush=True
+        )
+
+
+def compare(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Medians of all cells, by way."""
+    from srl_agents.models.sources import catalog
+
+    folder = str(catalog.resolve(options.model))
+    side = str(Path(__file__).with_name("comlrl_side.py"))
+    own = [sys.executable, "-m", "benchmarks.speed.magrpo", "--model", options.model, "--serve"]
+    commands = {
+        "ours": [*own, "ours"], "ours, padded": [*own, "ours, padded"],
+        "comlrl, LoRA": [options.peer, side, folder, "lora"],
+        "comlrl, whole": [options.peer, side, folder, "whole"],
+    }  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SRL_TORCH_THREADS": "1"}
+    servers = {
+        way: subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            stderr=None if options.loud else subprocess.DEVNULL,
+        )
+        for way, command in commands.items()
+    }  # fmt: skip
+    found = []
+    for cell in cells(options.model, options.updates):
+        rounds: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+        for _ in range(options.rounds):
+            for way, server in servers.items():
+                assert server.stdin is not None
+                assert server.stdout is not None
+                print(json.dumps(cell), file=server.stdin, flush=True)
+                rounds[way].append(json.loads(server.stdout.readline()))
+        tokens = AGENTS * PROMPTS * cell["group"] * cell["reply"] * options.updates
+        row = {key: cell[key] for key in ("prompt", "reply", "group")}
+        for way, results in rounds.items():
+            row[way] = {
+                "ms_per_token": 1e3 * statistics.median(r["seconds"] for r in results) / tokens,
+                "peak_mib": max(r["peak_mib"] for r in results),
+            }
+        found.append(row)
+        print(line_of(row), flush=True)
+    for server in servers.values():
+        server.communicate()
+    return found
+
+
+def ratio_of(row: dict[str, Any], way: str) -> float:
+    """Seconds of the peer's faster way to ours."""
+    peer = min(row[name]["ms_per_token"] for name in WAYS[2:])
+    return float(peer / row[way]["ms_per_token"])
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """One line of the table."""
+    times = "".join(f" {row[way]['ms_per_token']:.3f} |" for way in WAYS)
+    memory = "".join(f" {row[way]['peak_mib']:,.0f} |" for way in WAYS)
+    sizes = f"| {row['prompt']} | {row['reply']} | {row['group']} |"
+    return f"{sizes}{times} {ratio_of(row, WAYS[0]):.1f} |{memory}"
+
+
+def main() -> None:
+    """Print a table of all cells, and their geometric mean."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--peer", default=".venv-comlrl/bin/python")
+    parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--loud", action="store_true")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--serve", default="")
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.model, options.serve)
+        return
+    ways = " | ".join((*(f"{way}, ms" for way in WAYS), "ratio", *(f"{way}, MiB" for way in WAYS)))
+    print(f"| prompt | reply | group | {ways} |")
+    found = compare(options)
+    for way in WAYS[:2]:
+        mean = math.exp(statistics.fmean(math.log(ratio_of(row, way)) for row in found))
+        print(f"{way}: {mean:.2f} times less than comlrl's faster way (geometric mean)")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
