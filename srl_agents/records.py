@@ -408,3 +408,33 @@ class CriticBatch(TrainingBatch):
     """What the critic said before each token when the rows were judged; 0 where masked."""
     returns_RT: NDArray[np.float32]
     """Targets of the critic's values; 0 where masked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForeignTurn:
+    """One reply that another learner wrote, as its reader reads and would write it."""
+
+    author: WeightVersion
+    prompt_ids: tuple[int, ...]
+    """Prompt of the same state in the reader's tokens."""
+    completion_ids: tuple[int, ...]
+    """Reply in the reader's tokens, without the token that ends it; only that token where it is empty."""
+    author_logprob: float
+    """Mean log-probability per token under the author when it was sampled, over the author's own tokens
+    without the one that ends the reply."""
+    advantage: float
+    """Advantage for the reader."""
+    coefficient: float
+    """Author's capability over the reader's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExchangedBatch(TrainingBatch):
+    """Rows of a learner, and behind them rows that others wrote, which are weighed before every step."""
+
+    foreign_R: NDArray[np.bool_]
+    """True for rows of others."""
+    author_logprobs_R: NDArray[np.float64]
+    """`ForeignTurn.author_logprob`; 0 in own rows."""
+    coefficients_R: NDArray[np.float64]
+    """`ForeignTurn.coefficient`; 1 in own rows."""

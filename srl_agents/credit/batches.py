@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.records import TrainingBatch, Turn, WeightVersion
+from srl_agents.records import (
+    ExchangedBatch,
+    ForeignTurn,
+    TrainingBatch,
+    Turn,
+    WeightVersion,
+)
 from srl_envs.errors import ShapeError
 
 
@@ -59,6 +65,62 @@ def training_batch(
             learned_RT, np.array([[advantage] for _, advantage in rows]), 0.0
         ).astype(np.float32),
     )
+
+
+def exchanged_batch(
+    learner: str, own: TrainingBatch | None, foreign: Sequence[ForeignTurn], pad_id: int
+) -> ExchangedBatch:
+    """One batch of a learner's rows, if it has some, and of rows that others wrote behind them.
+
+    Args:
+        learner: the reader.
+        own: its rows.
+        foreign: at least one; their advantage is given to each token.
+        pad_id: fills prompts on the left and completions on the right.
+    """
+    prompts = [*_rows_of(own, "prompt"), *(turn.prompt_ids for turn in foreign)]
+    replies = [*_rows_of(own, "completion"), *(turn.completion_ids for turn in foreign)]
+    width, first = max(map(len, replies)), 0 if own is None else own.rows
+    learned_RT = np.zeros((len(replies), width), np.bool_)
+    logprobs_RT = np.zeros((len(replies), width), np.float32)
+    advantages_RT = np.zeros((len(replies), width), np.float32)
+    if own is not None:
+        columns = min(own.learned_RT.shape[1], width)
+        learned_RT[:first, :columns] = own.learned_RT[:, :columns]
+        logprobs_RT[:first, :columns] = own.logprobs_RT[:, :columns]
+        advantages_RT[:first, :columns] = own.advantages_RT[:, :columns]
+    for row, turn in enumerate(foreign, start=first):
+        learned_RT[row, : len(turn.completion_ids)] = True
+        advantages_RT[row, : len(turn.completion_ids)] = turn.advantage
+    return ExchangedBatch(
+        learner=learner,
+        versions=(
+            *(() if own is None else own.versions),
+            *(turn.author for turn in foreign),
+        ),
+        prompt_ids_RP=_pad(prompts, pad_id, np.int64, left=True),
+        prompt_mask_RP=_pad([(True,) * len(p) for p in prompts], False, np.bool_, left=True),
+        completion_ids_RT=_pad(replies, pad_id, np.int64),
+        completion_mask_RT=_pad([(True,) * len(r) for r in replies], False, np.bool_),
+        learned_RT=learned_RT,
+        logprobs_RT=logprobs_RT,
+        advantages_RT=advantages_RT,
+        foreign_R=np.arange(len(replies)) >= first,
+        author_logprobs_R=np.array([0.0] * first + [turn.author_logprob for turn in foreign]),
+        coefficients_R=np.array([1.0] * first + [turn.coefficient for turn in foreign]),
+    )
+
+
+def _rows_of(batch: TrainingBatch | None, part: str) -> list[tuple[int, ...]]:
+    """Token ids of a batch's prompts or completions, without what fills them up."""
+    if batch is None:
+        return []
+    ids, masks = (
+        (batch.prompt_ids_RP, batch.prompt_mask_RP)
+        if part == "prompt"
+        else (batch.completion_ids_RT, batch.completion_mask_RT)
+    )
+    return [tuple(row[mask].tolist()) for row, mask in zip(ids, masks, strict=True)]
 
 
 def _author(turn: Turn, learner: str) -> WeightVersion:

@@ -95,6 +95,17 @@ class AlgorithmSettings(UpdateSettings, ABC):
                 f"before they end. Use {steps}."
             )
 
+    def check_exchange(self) -> None:
+        """Refuse that rows of other learners join a batch.
+
+        Raises:
+            ConfigError: the algorithm does not learn from them.
+        """
+        raise ConfigError(
+            f"sharing.kind 'rollouts', training.algorithm={self.algorithm!r}: it learns from its own rows "
+            "only. Use 'grpo', or another kind of sharing."
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceSettings(AlgorithmSettings):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 LossType = Literal[
     "grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo", "rloo"
 ]  # fmt: skip
+_EXCHANGING: tuple[LossType, ...] = ("grpo", "dapo", "bnpo", "dr_grpo", "cispo")
+"""Losses whose gradient at a ratio of 1 is that of the log-probability times the advantage."""
 RatioLevel = Literal["token", "sequence"]
 Variant = Literal["grpo", "dapo", "dr_grpo", "gspo", "cispo", "rloo"]
 
@@ -188,6 +190,15 @@ class GRPOSettings(TokenLossSettings):
         from srl_agents.trainers.experience import AdvantageRows  # noqa: PLC0415 - as above
 
         return AdvantageRows(learners, credit, teachers)
+
+    def check_exchange(self) -> None:
+        """See `AlgorithmSettings`."""
+        name = self.loss.loss_type
+        if name not in _EXCHANGING:
+            raise ConfigError(
+                f"sharing.kind 'rollouts', training.loss_type={name!r}: its rows do not weigh as the mean of "
+                f"their tokens. Use one of {', '.join(_EXCHANGING)}."
+            )
 
     def check(self, plan: Plan) -> None:
         """See `AlgorithmSettings`; adds a variant's requirements on advantages."""

@@ -36,6 +36,8 @@ FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
 """Points per game: below the first an old version counts as forgotten, below the second an exploiter
 still wins, below the third a main teaches its exploiter nothing."""
 BOT = "bot:"
+_STARTS = 13
+"""Last word of the seed that draws start states of learners that meet the same ones."""
 
 
 class League:
@@ -51,6 +53,7 @@ class League:
         exploiters: when exploiters are frozen and start again.
         held: learner -> seats that it and its past may hold; all seats if absent.
         curriculum: which games are trained how much; by their weights if absent.
+        alike: all learners meet the same start states and kinds of opponents.
     """
 
     def __init__(
@@ -65,8 +68,10 @@ class League:
         exploiters: ExploiterSettings | None = None,
         held: Mapping[str, Sequence[int]] | None = None,
         curriculum: CurriculumSettings | None = None,
+        alike: bool = False,
     ) -> None:
         self.arenas = Arenas(arenas)
+        self._alike = alike
         self.versions: dict[str, WeightVersion] = dict(versions)
         """Learner -> its present version; its trainer updates the entry."""
         self.learners = tuple(versions)
@@ -290,8 +295,9 @@ class League:
     ) -> list[MatchSpec]:
         """The attempts of one start state of one learner."""
         learner = self.learners[index]
-        arena, level = self.lessons.arm(update, index, state, start_states)
-        rng = self._rng(update, index, state)
+        drawn = 0 if self._alike else index
+        arena, level = self.lessons.arm(update, drawn, state, start_states)
+        rng = self._rng(update, drawn, state)
         own_seats = self._held.get(learner) or range(arena.seats)
         seat = own_seats[(state + update) % len(own_seats)]
         kind, others = self._draw_opponents(rng, learner, arena)
@@ -301,8 +307,9 @@ class League:
                 name if self.evaluation.may_sit(name, k) else self._draw_for(rng, learner, kind, k)
                 for k, name in enumerate(seats)
             ]
-        seed = int(rng.integers(2**31))
-        if rows := self.lessons.rows(update, index, state, start_states):
+        starts = self._rng(update, drawn, state, _STARTS) if self._alike else rng
+        seed = int(starts.integers(2**31))
+        if rows := self.lessons.rows(update, drawn, state, start_states):
             seed = naming_rows(seed, rows)
         if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat, arena)

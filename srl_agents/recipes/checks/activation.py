@@ -33,7 +33,7 @@ def check_activation(base: Base, recipe: LeagueRecipe) -> None:
         f"{what}, training.gradient_checkpointing: layers would run again without knowing where replies "
         "begin. Leave out one of the two.",
     )
-    imitates = recipe.sharing is not None and recipe.sharing.kind != "demonstrations"
+    imitates = recipe.sharing is not None and recipe.sharing.kind in ("sft", "dpo")
     others = {
         "warm_start": recipe.warm_start is not None,
         "reward_model": recipe.reward_model is not None,

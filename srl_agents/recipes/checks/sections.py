@@ -11,6 +11,7 @@ from srl_agents.league.matchmaking.arenas import Arenas
 from srl_agents.league.settings import require
 from srl_agents.models.installed import require_installed
 from srl_agents.recipes.checks.activation import check_activation
+from srl_agents.recipes.checks.exchange import check_exchange
 from srl_agents.recipes.checks.opponents import (
     check_agents,
     check_anybody_met,
@@ -89,6 +90,8 @@ def _check_sharing(recipe: LeagueRecipe) -> None:
         f"sharing: learners of coordination kind {recipe.coordination.kind!r} are equal for ever, "
         "and have nothing to show each other; leave out one of the two.",
     )
+    if recipe.sharing.kind == "rollouts":
+        check_exchange(recipe)
 
 
 def _check_names(recipe: LeagueRecipe) -> None:
@@ -322,8 +325,8 @@ def _check_thoughts(recipe: LeagueRecipe, base: Base) -> None:
     if base.prompt.thoughts is not None:
         require(
             recipe.sharing is None or recipe.sharing.kind == "demonstrations",
-            "sharing: kinds 'sft' and 'dpo' imitate whole completions, and in thoughts some tokens are "
-            "the engine's; leave out prompt.thoughts, or share demonstrations.",
+            "sharing: kinds 'sft', 'dpo' and 'rollouts' learn whole completions, and in thoughts some tokens "
+            "are the engine's; leave out prompt.thoughts, or share demonstrations.",
         )
         return
     terms = {
@@ -348,7 +351,10 @@ def _check_generation(recipe: LeagueRecipe) -> None:
         f"memory.budget_gib: with {here} two processes hold models, and one is measured; leave one of the "
         "two out.",
     )
-    require(recipe.sharing is None, f"{here}, sharing: leave out one of the two.")
+    require(
+        recipe.sharing is None or recipe.sharing.kind == "rollouts",
+        f"{here}, sharing: only kind 'rollouts' goes with it. Leave out one of the two.",
+    )
     require(
         recipe.parameters == "lora",
         f"{here}, parameters='full': versions are adapters there. Use 'lora'.",

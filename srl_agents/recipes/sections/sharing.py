@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from srl_agents.league.settings import require
+from srl_agents.sharing.exchange_settings import ExchangeSettings
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.supervised.sft_settings import SFTSettings
 from srl_envs.reading.settings import refuse_unread
@@ -13,13 +14,14 @@ from srl_envs.reading.settings import refuse_unread
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharingSettings:
-    """Every learner is shown the best recent training episodes of the others."""
+    """Learners are shown the best recent training episodes of others, or learn from all rows of others."""
 
-    kind: Literal["demonstrations", "sft", "dpo"]
+    kind: Literal["demonstrations", "sft", "dpo", "rollouts"]
     """``demonstrations``: as examples in its prompt; ``sft``: it imitates their replies; ``dpo``: it
-    learns from pairs that their attempts made."""
+    learns from pairs that their attempts made; ``rollouts``: in every update rows of others at states that
+    both met join its batch, weighed by capability and probability."""
     every: int = 5
-    """Updates between two rounds."""
+    """Updates between two rounds. This setting and those below are not for ``rollouts``."""
     top: int = 4
     """Episodes (pairs, for dpo) that a learner is shown per round, the best of all others'."""
     window: int = 10
@@ -34,11 +36,18 @@ class SharingSettings:
     """Updates of kind ``sft``."""
     dpo: DPOSettings = field(default_factory=DPOSettings)
     """Updates of kind ``dpo``."""
+    exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
+    """Only rollouts: weights of the rows of others."""
 
     def __post_init__(self) -> None:
         for name in ("every", "top", "window", "turns", "max_tokens", "steps"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
+        if self.kind == "rollouts":
+            names = ("every", "top", "window", "turns", "max_tokens", "steps", "sft", "dpo")
+            refuse_unread(self, *names, because="rollouts are exchanged in every update")
+            return
+        refuse_unread(self, "exchange", because=f"kind {self.kind!r} exchanges no rows")
         if self.kind == "demonstrations":
             refuse_unread(self, "steps", "sft", "dpo", because="demonstrations take no steps")
             return

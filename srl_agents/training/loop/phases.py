@@ -122,6 +122,8 @@ def judge(parts: Parts, update: Update) -> None:
 
 def credit(parts: Parts, update: Update) -> None:
     """Turn rewards into every learner's rows, before any weights move."""
+    if parts.exchange is not None:
+        parts.exchange.observe(update.number, update.judged, update.players)
     for base in parts.bases:
         with parts.memory.phase(phase_on("credit", base.settings.folder)):
             for name in base.settings.learners:
@@ -152,6 +154,9 @@ def _credit(parts: Parts, update: Update, name: str) -> None:
         most = None if parts.ahead is None else parts.ahead.max_staleness
         batch, ages = of_age(batch, learner.version, most)
         metrics |= ages
+    if parts.exchange is not None:
+        batch, exchanged = parts.exchange.extend(name, batch)
+        metrics |= exchanged
     metrics |= reward_statistics(update.episodes, live)
     update.learners[name] = metrics | update.components.get(name, {})
     if batch is not None:

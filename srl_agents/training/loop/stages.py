@@ -59,6 +59,7 @@ from srl_agents.training.loop.groups import CoordinationGroups, coordination_of,
 from srl_agents.training.loop.matches import Matches
 from srl_agents.training.loop.versions import LeagueVersions
 from srl_agents.training.parts.budgets import Budgets
+from srl_agents.training.parts.exchange_rounds import RolloutExchange
 from srl_agents.training.parts.guests import (
     check_pinned_files,
     desks,
@@ -76,6 +77,7 @@ from srl_agents.training.parts.single import (
     make_budgets,
     make_buffer,
     make_engine,
+    make_exchange,
     make_experience,
     make_league,
     make_learned_reward,
@@ -134,6 +136,7 @@ class Learning(Ground):
 
     learners: Learners
     sharing: Sharing | None
+    exchange: RolloutExchange | None
     rewards: RewardsByGame | None
     learned_reward: LearnedReward | None
     credit: CreditByGame
@@ -362,6 +365,7 @@ def _with_learners(ground: Ground) -> Learning:
         **_parts_of(ground),
         learners=learners,
         sharing=make_sharing(recipe, learners, seeds),
+        exchange=make_exchange(recipe, learners, ground.view.say),
         rewards=make_recipe_rewards(recipe),
         learned_reward=make_learned_reward(recipe, bases[0].model),
         credit=credit,

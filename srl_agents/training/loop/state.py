@@ -137,6 +137,8 @@ def gather(parts: Parts, done: int, score: float | None) -> Gathered:
     if parts.sharing is not None:
         groups, state["sharing"] = parts.sharing.state()
         tensors |= groups
+    if parts.exchange is not None:
+        state["exchange"] = parts.exchange.state()
     if parts.learned_reward is not None:
         groups, state["reward_model"] = parts.learned_reward.state()
         tensors |= groups
@@ -170,5 +172,7 @@ def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
     )
     if parts.sharing is not None:
         parts.sharing.load_state(tensors, state["sharing"])
+    if parts.exchange is not None:
+        parts.exchange.load_state(state["exchange"])
     if parts.learned_reward is not None:
         parts.learned_reward.load_state(tensors, state["reward_model"])

@@ -50,7 +50,10 @@ def take_steps(parts: Parts, batches: Mapping[str, Batch], learners: Metrics) ->
             if not own:
                 continue
             with parts.memory.phase(phase_on("gradients", base.settings.folder)):
-                found = _gradients(parts, own)
+                ready = _weighed(parts, own, number, learners)
+                for name in own.keys() - ready.keys():
+                    del now[name]
+                found = _gradients(parts, ready)
             for name, (metrics, broken) in found.items():
                 learners[name] |= metrics
                 if first:
@@ -70,6 +73,18 @@ def take_steps(parts: Parts, batches: Mapping[str, Batch], learners: Metrics) ->
         parts.survival.stepped(name)
     require_equal_weights(parts)
     return run | _combine(parts, batches, learners)
+
+
+def _weighed(
+    parts: Learning, batches: dict[str, Batch], step: int, learners: Metrics
+) -> dict[str, Batch]:
+    """Batches of a step; with an exchange, rows of others by what they weigh in it."""
+    if parts.exchange is None:
+        return batches
+    ready, metrics = parts.exchange.weighed(batches, step)
+    for name, values in metrics.items():
+        learners[name] |= values
+    return ready
 
 
 def require_equal_weights(parts: Learning) -> None:

@@ -41,6 +41,7 @@ from srl_agents.training.bases import LoadedBase, below, starts_of
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.folder.layout import BUFFER, CHECKPOINTS, SHARED_BASE, STORE, VERSIONS
 from srl_agents.training.parts.budgets import Budgets
+from srl_agents.training.parts.exchange_rounds import ExchangeTerms, RolloutExchange
 from srl_agents.training.parts.sharing_rounds import Sharing
 from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ConfigError
@@ -217,6 +218,7 @@ def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
         exploiters=recipe.exploiters,
         held=recipe.seats,
         curriculum=recipe.curriculum,
+        alike=recipe.sharing is not None and recipe.sharing.kind == "rollouts",
     )
 
 
@@ -326,9 +328,26 @@ def make_sharing(
     recipe: LeagueRecipe, learners: Learners, seeds: Mapping[str, int]
 ) -> Sharing | None:
     """Rounds in which learners read each other, if the recipe has them."""
-    if recipe.sharing is None:
+    if recipe.sharing is None or recipe.sharing.kind == "rollouts":
         return None
     return Sharing(recipe.sharing, learners, seeds, recipe.rollout.max_new_tokens)
+
+
+def make_exchange(
+    recipe: LeagueRecipe, learners: Learners, say: Callable[[str], None]
+) -> RolloutExchange | None:
+    """Exchange of rows between learners, if the recipe has one."""
+    if recipe.sharing is None or recipe.sharing.kind != "rollouts":
+        return None
+    games, generation = recipe.games, recipe.generation
+    terms = ExchangeTerms(
+        settings=recipe.sharing.exchange,
+        credits={game.name: game.credit for game in games},
+        scale=recipe.scale_advantages,
+        max_new_tokens=recipe.rollout.max_new_tokens,
+        max_staleness=None if generation is None else generation.max_staleness,
+    )
+    return RolloutExchange(terms, learners, names_of_games(games), say)
 
 
 def names_of_games(games: tuple[Game, ...]) -> Callable[[MatchSpec], str]:
