@@ -231,6 +231,19 @@ def test_later_turns_meet_at_equal_prompts_and_turn_numbers(
     assert sizes(remembers=True) == [2, 1, 1]
 
 
+def test_two_turns_of_one_seat_with_one_text_are_two_states(
+    learners: dict[str, GRPOLearner],
+) -> None:
+    """What is paid from a later turn on is not comparable."""
+    games = [
+        episode(name, [turn(learners[name].base, "rock"), turn(learners[name].base, "12")], 1.0)
+        for name in IDS
+    ]
+    credits = {"task": CreditSettings()}
+    states = met_states(games, PLAYERS, lambda spec: "task", credits, remembers=False)
+    assert [len(state.turns) for state in states] == [2, 2]
+
+
 def test_a_turn_is_worth_what_was_paid_from_it_on(learners: dict[str, GRPOLearner]) -> None:
     base = learners["alice"].base
     turns = [turn(base, "1", reward=0.25), turn(base, "2", reward=0.0)]
