@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from srl_agents.trainers.algorithms import AlgorithmSettings
@@ -44,7 +44,7 @@ def chosen_cases(names: tuple[str, ...]) -> list[Case]:
 
 
 def case_of(settings: AlgorithmSettings) -> Case:
-    """The case of a recipe's own settings.
+    """The case of a recipe's own settings; a saved adapter as the reference is replaced by the first weights.
 
     Raises:
         ConfigError: the algorithm is not one of SRL's.
@@ -54,6 +54,8 @@ def case_of(settings: AlgorithmSettings) -> Case:
             f"training.algorithm={settings.algorithm!r}: only grpo, ppo and dpo have a second "
             "computation. Name a model instead of the recipe."
         )
+    if settings.reference not in ("base", "start"):
+        settings = replace(settings, reference="start")
     variant = getattr(settings, "variant", None) or getattr(settings, "loss_type", None)
     return Case(f"{settings.algorithm} {variant}" if variant else settings.algorithm, settings)
 

@@ -59,8 +59,9 @@ _PLAIN: Mapping[str, Any] = {
     "log_probabilities": "trl",
     "gradient_checkpointing": False,
     "micro_batch_rows": _ALL,
+    "autocast": False,
 }
-"""Settings of padded rows in one pass; an algorithm that lacks one of them has nothing else."""
+"""Settings of padded float32 rows in one pass; an algorithm that lacks one of them has nothing else."""
 LAYOUTS = (
     Layout(name="padded"),
     Layout(name="padded, several passes", changes={"micro_batch_rows": _FEW}),

@@ -47,7 +47,8 @@ def test_a_broken_trainer_is_named_with_loss_and_layout(
 @pytest.mark.slow
 def test_a_recipe_is_verified_with_its_own_loss(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["quickstart-tiny", "--set", "training.variant=cispo", "--json"]
-    assert main([*given, "--set", "lora.rank=2"]) == 0
+    more = ("lora.rank=2", "training.autocast=true", "training.reference=saved/adapter")
+    assert main([*given, *(word for setting in more for word in ("--set", setting))]) == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
     assert list(model["clipped"]) == ["grpo cispo"]
     assert not model["cut_to_two_layers"]
