@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=["*"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101])
-    parser.add_argument("--updates", type=int, default=20)
+    parser.add_argument("--updates", type=int, default=10)
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     show(run_missing(options.only, options.seeds, options.updates, options.json))
