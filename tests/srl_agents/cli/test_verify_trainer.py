@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from srl_agents.cli.verify_trainer import main
+from srl_agents.cli.verification.trainer import main
 from srl_agents.models.sources import random_model
 from srl_agents.trainers.policy_gradient import RowTrainer
 from srl_envs.errors import ConfigError

@@ -1,0 +1,1 @@
+"""Commands that check SRL itself on a model of the user."""
