@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -138,6 +138,37 @@ class WeightUpdate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """Where a match leaves another one, its parent, and which alternative it is.
+
+    The replies before the decision are the parent's, word for word. At the decision one seat, or all seats on
+    move in that step, answer anew; from there on the policies of the spec play. What the parent replied is
+    alternative 0, so K alternatives cost K - 1 branches.
+    """
+
+    parent: str
+    """`MatchSpec.match_id` of the parent, which may be a branch itself."""
+    decision: int
+    """`Turn.turn_index` of the parent's turn that is answered anew; with ``joint``, of the first turn of its
+    step."""
+    joint: bool = False
+    """Whether all seats on move in that step answer anew; else the others keep the parent's replies."""
+    alternative: int
+    """From 1."""
+    chances: Literal["parent", "fresh"] = "parent"
+    """Whether random events after the decision are those that the parent would meet, or drawn anew."""
+    prefix: str
+    """SHA-256 (hex) of what was replied before and is kept: `srl_agents.rollouts.forks.prefix_digest`."""
+
+    def __post_init__(self) -> None:
+        if self.decision < 0 or self.alternative < 1:
+            raise ConfigError(
+                f"branch of {self.parent!r}: decision={self.decision}, alternative={self.alternative}: use a "
+                "decision of 0 or more and an alternative of 1 or more; alternative 0 is the parent."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MatchSpec:
     """One match that has to be played: a deterministic function of (league revision, match number)."""
 
@@ -163,6 +194,8 @@ class MatchSpec:
     """Attempt within a group of matches that are otherwise equal (GRPO groups)."""
     teams: tuple[int, ...] = ()
     """Team per seat; empty where every seat plays for itself."""
+    branch: Branch | None = None
+    """Where it leaves another match; None for a match from its start."""
 
     @property
     def match_id(self) -> str:
@@ -172,7 +205,11 @@ class MatchSpec:
             list(self.learner_seats), self.purpose, self.cluster, self.schedule,
             self.number, self.attempt,
         ]  # fmt: skip
-        return digest([*parts, list(self.teams)] if self.teams else parts)[:32]
+        if self.teams or self.branch:
+            parts.append(list(self.teams))
+        if self.branch:
+            parts.append(asdict(self.branch))
+        return digest(parts)[:32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -251,6 +288,9 @@ class Turn:
     """How many of the last thought tokens the engine wrote, because the budget was used up."""
     masked: bool = False
     """Whether nothing is learned from it, though what it earned counts in baselines."""
+    inherited: bool = False
+    """Whether it was written in the parent of the branch that holds it; what was sampled once is counted and
+    learned once."""
     references: dict[str, Any] = field(default_factory=dict)
     """What decided whether the move was right, for the rewards of a recipe that ask for it; no prompt holds
     it. Empty where no reward asked or the move answered no question."""
