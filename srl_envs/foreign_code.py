@@ -103,7 +103,7 @@ def load_entry_point(target: str) -> Any:
         missing = error.name or ""
         if not f"{module}.".startswith(f"{missing}."):  # the module is there, and lacks another
             raise
-        message = f"no module {missing!r}{_moved_to(target) or _nearest_module(missing)}"
+        message = f"no module {missing!r}{_nearest_module(missing)}{_moved_to(target)}"
         raise ModuleNotFoundError(message, name=missing) from None
     for part in name.split("."):
         if not hasattr(value, part):

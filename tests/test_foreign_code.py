@@ -45,6 +45,7 @@ EXCEPTIONS = {
     "srl_agents/cli/main.py": "commands, which the user types",
     "srl_agents/models/pretrained.py": "folders of models, as data",
     "srl_agents/models/model_loading.py": "a generation configuration, which holds no code",
+    "srl_agents/trainers/verification/independent/plain_policy.py": "a folder of a model, as data",
     "srl_agents/models/sources/smollm2.py": "SRL's own model, from a pinned package",
     "srl_agents/models/memory/host_allocator.py": "the C library of the machine",
     "srl_agents/__init__.py": "modules that our own code names",

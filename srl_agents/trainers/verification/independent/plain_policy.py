@@ -48,7 +48,12 @@ class PlainPolicy:
     @classmethod
     def load(cls, folder: Path, acted: int | None = None) -> PlainPolicy:
         """Read a model's folder in float32 on the CPU."""
-        return cls(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), acted)
+        return cls(
+            AutoModelForCausalLM.from_pretrained(
+                folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
+            ),
+            acted,
+        )
 
     @contextmanager
     def adapted(self, factors: Factors, scale: float) -> Iterator[None]:

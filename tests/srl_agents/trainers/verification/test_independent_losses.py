@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from srl_agents.trainers.verification.independent.critic import JudgedRow, value_loss
+from srl_agents.trainers.verification.independent.value_objective import JudgedRow, value_loss
 from srl_agents.trainers.verification.independent.pair_objectives import PairObjective, ScoredPair
 from srl_agents.trainers.verification.independent.row_objectives import RowObjective, ScoredRow
 
