@@ -73,7 +73,8 @@ def test_engine_and_learner_agree_better_on_an_island(model_folder: Path, head: 
         base = loaded(model_folder, *islands)
         settings = GRPOSettings(log_probabilities=head, learning_rate=1e-3)
         learner = GRPOLearner("alice", base, settings, 1.0, seed=0)
-        metrics = learner.update(sample_batch(base, "alice"))
+        # the means of a few rows differ by chance, and by how a processor rounds
+        metrics = learner.update(sample_batch(base, "alice", rows=64))
         assert metrics["grad_norm"] > 0
         differ[islands] = metrics["sampler_kl"]
     assert differ["head",] < differ[()]
