@@ -40,17 +40,17 @@ model: tiny
 env: nim-v0
 updates: 6
 rollout: {start_states: 2, group_size: 4, max_new_tokens: 8, trace: 16}
-training: {learning_rate: 0.01}
 evaluation: {every: 2, pairs: 1, final_pairs: 2, bots: [random]}
 snapshot_every: 3
 checkpoint_every: 99
 """
-LORA = "lora: {rank: 2, alpha: 4}\n"
+LORA = "lora: {rank: 2, alpha: 4}\ntraining: {learning_rate: 0.01}\n"
 KINDS = {
     "one": LORA + "learners: [alice]\n",
     "coordinated": LORA + "learners: [alice, bob]\ncoordination: {kind: synchronized}\n",
     "unheld": LORA + "learners: [alice]\nsurvival: {hold_last_update: false}\n",
-    "full": "learners: [alice]\nparameters: full\n",  # too large for a copy
+    # too large for a copy; at a rate of factors whole weights unlearn every legal reply
+    "full": "learners: [alice]\nparameters: full\ntraining: {learning_rate: 1.0e-5}\n",
     "asynchronous": LORA + "learners: [alice]\nasynchronous: {ahead: 1}\n",
 }
 SECONDS = 120

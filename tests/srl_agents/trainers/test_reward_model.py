@@ -139,7 +139,7 @@ def test_it_ranks_pairs_that_it_never_saw_and_moves_no_neighbour(base: BaseModel
     assert accuracy() == 0.0  # a head of 0 prefers no reply
     for step in range(25):
         agent.update(batch(pairs(8, seed=step)))
-    assert accuracy() > 0.9
+    assert accuracy() > 0.8  # of 40 pairs, where chance is half
     assert all(torch.equal(t, before[key]) for key, t in base.adapter_tensors("alice").items())
 
 
