@@ -21,14 +21,14 @@ from srl_agents.trainers.verification.drawing import (
     draw_judgements,
     draw_log_ratios,
 )
+from srl_agents.trainers.verification.independent.pair_objectives import ScoredPair
+from srl_agents.trainers.verification.independent.plain_policy import PlainPolicy, Scores
+from srl_agents.trainers.verification.independent.row_objectives import RowObjective, ScoredRow
 from srl_agents.trainers.verification.independent.value_objective import (
     JudgedRow,
     value_loss,
     values,
 )
-from srl_agents.trainers.verification.independent.pair_objectives import ScoredPair
-from srl_agents.trainers.verification.independent.plain_policy import PlainPolicy, Scores
-from srl_agents.trainers.verification.independent.row_objectives import RowObjective, ScoredRow
 
 Tensors = dict[str, torch.Tensor]
 Pair = tuple[list[int], list[int], list[int], float]

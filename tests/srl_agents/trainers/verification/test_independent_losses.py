@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from srl_agents.trainers.verification.independent.value_objective import JudgedRow, value_loss
 from srl_agents.trainers.verification.independent.pair_objectives import PairObjective, ScoredPair
 from srl_agents.trainers.verification.independent.row_objectives import RowObjective, ScoredRow
+from srl_agents.trainers.verification.independent.value_objective import JudgedRow, value_loss
 
 LOGPS = [-1.0, -2.0]
 RATIOS = [1.5, 0.5]
