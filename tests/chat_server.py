@@ -48,6 +48,9 @@ class ChatServer:
     body: bytes | None = None
     """Sent in place of a completion."""
     delay_s: float = 0.0
+    gathers: int = 0
+    """Until so many requests have been open together, each waits until no other has come for two
+    seconds; the first of each model, its greeting, does not."""
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     at_once: int = 0
@@ -57,6 +60,7 @@ class ChatServer:
     url: str = ""
     _open: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _last_s: float = 0.0
 
     def answer(self, request: dict[str, Any]) -> tuple[int, Any]:
         """(status, body) for a chat."""
@@ -125,8 +129,12 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
                 chat.headers.append(dict(self.headers))
                 chat._open += 1
                 chat.at_once = max(chat.at_once, chat._open)
+                chat._last_s = time.monotonic()
                 broken = chat.breaks.pop(0) if chat.breaks else ""
                 status, body = (200, None) if broken else chat.answer(request)
+            greeted = len(chat.requests) > len(chat.models)
+            while greeted and chat.at_once < chat.gathers and time.monotonic() < chat._last_s + 2:
+                time.sleep(0.01)
             time.sleep(chat.delay_s)
             with chat._lock:
                 chat._open -= 1

@@ -75,9 +75,9 @@ def journaled(out: Path) -> int:
 
 @pytest.mark.slow
 def test_four_models_are_asked_side_by_side_and_64_at_once_in_all(tmp_path: Path) -> None:
-    with chat_server(models=MODELS, delay_s=0.15) as server:
+    with chat_server(models=MODELS, gathers=64) as server:
         assert main(arguments(tmp_path / "run", server.url, *MODELS, seeds=2)) == 0
-        assert 48 < server.at_once <= 64
+        assert server.at_once == 64
 
 
 def test_usage_cost_and_thinking_are_in_the_bundle_and_no_key_is_anywhere(
