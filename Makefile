@@ -62,6 +62,7 @@ board: install ## Play the published board's bots again, verify, compare (an hou
 test: check slow ## Run every check of a commit (15 minutes on two cores)
 
 PARTS ?=
+DEVICE ?= cuda
 nightly: install ## Run the checks that are too long for a commit (hours; PARTS="doors long": these)
 	$(BIN)/python -m tests.nightly $(PARTS)
 
@@ -92,8 +93,8 @@ pytest: install
 slow: install ## The tests that take seconds each: training runs, crashes, attacks
 	$(WORKERS) $(SLOW_FILES) -- --durations 25 -m "slow and not nightly and not gpu and not vllm"
 
-gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
-	$(BIN)/pytest -m gpu tests/gpu
+gpu: install ## Run what only a CUDA device shows, in ten minutes (DEVICE=cpu: each step at small size)
+	$(BIN)/python -m benchmarks.gpu.checks --device $(DEVICE)
 
 # vLLM pins its own torch and transformers, so it lives in an environment of its own. Three more packages
 # of its CPU build do not match that torch and keep it from starting.

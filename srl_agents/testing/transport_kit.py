@@ -30,9 +30,9 @@ from srl_envs.testing import ConformanceError
 
 Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
-Start = Literal["fork", "spawn"]
-"""How another process begins. ``fork`` takes milliseconds. CUDA does not outlive it and needs ``spawn``,
-which takes seconds and requires a `Make` that can be pickled."""
+Start = Literal["fork", "forkserver"]
+"""How another process begins. CUDA does not outlive ``fork``; ``forkserver`` forks from a process that has
+loaded torch and never used CUDA, and requires a `Make` that can be pickled. Both take milliseconds."""
 _KILLS = 10
 _START_S = 60.0
 """Most seconds until another process begins, or answers."""
@@ -409,6 +409,8 @@ class _Process:
 
     def __init__(self, start: Start, work: Callable[..., None], *given: Any) -> None:
         context: Any = multiprocessing.get_context(start)
+        if start == "forkserver":
+            context.set_forkserver_preload([__name__])
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=work, args=(theirs, *given), daemon=True)
         self._process.start()

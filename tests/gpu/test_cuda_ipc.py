@@ -39,7 +39,7 @@ def reading(pipe: Connection, folder: Path) -> None:
 @pytest.fixture
 def reader(tmp_path: Path) -> Any:
     """Another process's end of a pipe, and the process."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe()
     process = context.Process(target=reading, args=(theirs, tmp_path), daemon=True)
     process.start()
@@ -59,7 +59,7 @@ def weights(number: int) -> dict[str, torch.Tensor]:
 
 
 def test_the_kit_of_transports_holds_it(tmp_path: Path) -> None:
-    check_transport(MAKE, tmp_path, crosses_processes=True, start="spawn")
+    check_transport(MAKE, tmp_path, crosses_processes=True, start="forkserver")
 
 
 def test_weights_of_the_card_arrive_on_the_card_and_their_memory_comes_back(

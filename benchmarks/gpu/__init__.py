@@ -1,0 +1,1 @@
+"""What only a card can show: every step of `make gpu`."""
