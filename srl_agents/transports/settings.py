@@ -158,7 +158,7 @@ class CollectiveSettings(TransportSettings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CudaIPCSettings(TransportSettings):
-    """Memory of the GPU that both processes use: readers copy on the card. Not proven yet; see gpu_checks.md."""
+    """Memory of the GPU that both processes use: not proven yet; see gpu_checks.md."""
 
     crosses_processes: ClassVar[bool] = True
     kind: str = "cuda_ipc"
