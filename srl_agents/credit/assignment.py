@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from srl_agents.credit.critic import PaidTurn
 from srl_agents.credit.estimators import ESTIMATORS, Earned, cells, turn_numbers
-from srl_agents.credit.normalisation import normalised
+from srl_agents.credit.forks import Forest, root_specs
+from srl_agents.credit.group_relative import normalised
 from srl_agents.credit.returns import rewards_to_go
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.shaping import shaping_rewards
@@ -39,6 +40,9 @@ class _Played:
     group_E: Ints
     seat_E: Ints
     valid_E: Flags
+    whole_E: Flags
+    """True for matches from their start: branches say nothing of how well a policy plays."""
+    forest: Forest | None
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], policy: str) -> _Played:
@@ -48,13 +52,15 @@ class _Played:
             for seat in episode.spec.learner_seats
             if episode.spec.seats[seat] == policy
         ]
-        names = [(e.spec.schedule, e.spec.number) for e, _ in seats]
+        names = [(spec.schedule, spec.number) for spec in root_specs(episodes, seats)]
         number = {name: i for i, name in enumerate(dict.fromkeys(names))}
         return cls(
             seats,
             np.array([number[name] for name in names], dtype=np.int64),
             np.array([t.seat for _, t in seats], dtype=np.int64),
             np.array([e.valid for e, _ in seats], dtype=bool),
+            np.array([e.spec.branch is None for e, _ in seats], dtype=bool),
+            Forest.of(episodes, seats) if any(e.spec.branch for e, _ in seats) else None,
         )
 
 
@@ -97,8 +103,10 @@ class CreditAssigner:
         A group is one start state with one set of policies; the role is the seat. A refused reply
         is never praised for a win that came in spite of it: where its advantage would be above 0
         the turn is left out. Turns of flat groups, in which all attempts earned the same, carry no
-        signal for a group-relative estimator and are left out too, as are masked turns. Running means
-        and adaptive weights are read first and moved afterwards, only by valid episodes.
+        signal for a group-relative estimator and are left out too, as are masked turns and those that
+        a branch inherited. Running means and adaptive weights are read first and moved afterwards, only
+        by valid episodes. An estimator that reads no forks gets no branches, and metrics of play are
+        those of matches from their start.
 
         Args:
             episodes: of one update.
@@ -109,6 +117,8 @@ class CreditAssigner:
         Returns:
             (turn, advantage) rows, and metrics by name; none where no valid episode was played.
         """
+        if not self._estimator.reads_forks:
+            episodes = [e for e in episodes if e.spec.branch is None]
         played = _Played.of(episodes, policy)
         if not played.valid_E.any():
             return [], {}
@@ -134,15 +144,15 @@ class CreditAssigner:
     ) -> tuple[list[PaidTurn], dict[str, float]]:
         """What each turn that ``policy`` wrote was paid, for a critic to judge, and metrics.
 
-        Invalid episodes are left out. What came with a turn that is masked, or has no tokens because
-        its prompt did not fit the model, is paid with the seat's turn before it.
+        Invalid episodes and branches are left out. What came with a turn that is masked, or has no
+        tokens because its prompt did not fit the model, is paid with the seat's turn before it.
 
         Args:
             episodes: of one update.
             learner: whose weights apply.
             policy: the learner's version that played.
         """
-        played = _Played.of(episodes, policy)
+        played = _Played.of([e for e in episodes if e.spec.branch is None], policy)
         if not played.valid_E.any():
             return [], {}
         worth_E, metrics = self._worth(played, learner)
@@ -176,7 +186,9 @@ class CreditAssigner:
 
     def _teaches(self, turn: Turn) -> bool:
         """Whether anything is learned from a turn."""
-        return not turn.masked and any(turn.learned(thoughts=self.settings.train_thoughts))
+        return not (turn.masked or turn.inherited) and any(
+            turn.learned(thoughts=self.settings.train_thoughts)
+        )
 
     # --- what is climbed ---------------------------------------------------------------------
 
@@ -200,7 +212,8 @@ class CreditAssigner:
     def _worth(self, played: _Played, learner: str) -> tuple[Floats, dict[str, float]]:
         """(E,) L + beta * C + gamma * P of each episode, and metrics."""
         own_E = np.array([t.total_reward for _, t in played.seats])
-        metrics = _play_metrics([(e, t) for e, t in played.seats if e.valid])
+        measured_E = played.valid_E & played.whole_E
+        metrics = _play_metrics([played.seats[e] for e in np.flatnonzero(measured_E)])
         if self.settings.mode == "individual":
             return own_E, metrics
         outcomes_EN = np.array([[t.outcome for t in e.trajectories] for e, _ in played.seats])
@@ -213,23 +226,22 @@ class CreditAssigner:
         team_E = self._team_shares(played, together_NN, mean_E) - outcome_E
         standing_E = standing(outcomes_EN, rivals_NN, form=self.settings.standing)[here]
         beta, gamma = self._weights(learner)
-        valid_E = played.valid_E
         metrics |= {
             "beta": beta,
             "gamma": gamma,
-            "own_term": _mean(own_E[valid_E]),
-            "team_term": _mean(team_E[valid_E]),
-            "rival_term": _mean(standing_E[valid_E]),
+            "own_term": _mean(own_E[measured_E]),
+            "team_term": _mean(team_E[measured_E]),
+            "rival_term": _mean(standing_E[measured_E]),
         }
         if self.settings.mode == "adaptive":
             margin_E = standing(outcomes_EN, rivals_NN, form="margin")[here]
             met_N = rivals_NN.sum(axis=1) > 0
             rivals_E = np.where(met_N[played.seat_E], outcome_E - margin_E, np.nan)
             shares = payoff_shares(
-                outcome_E[valid_E],
-                mean_E[valid_E],
-                rivals_E[valid_E],
-                cells(played.group_E, played.seat_E)[valid_E],
+                outcome_E[measured_E],
+                mean_E[measured_E],
+                rivals_E[measured_E],
+                cells(played.group_E, played.seat_E)[measured_E],
             )
             self._weights_of(learner).observe(shares)
         return own_E + beta * team_E + gamma * standing_E, metrics
@@ -306,8 +318,11 @@ class CreditAssigner:
                 group_E=played.group_E,
                 seat_E=played.seat_E,
                 roles_E=tuple((e.spec.env_id, t.seat, learner) for e, t in played.seats),
+                forest=played.forest,
             )
         )
+        if played.forest is not None:
+            flat_EK = flat_EK | ~played.forest.sampled_EK
         if settings.normalise != "none":
             number_EK = turn_numbers(valid_EK)
             key_EK = number_EK if settings.normalise == "turn" else np.zeros_like(number_EK)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.credit.baselines import RoleBaselines
+from srl_agents.credit.forks import Forest
 from srl_agents.credit.group_relative import role_advantages
 from srl_agents.credit.returns import gae
 from srl_agents.kinds import Kinds, class_of
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_FLAT = 1e-9
+FLAT = 1e-9
 """Returns closer than this are equal: their group carries no signal."""
 
 
@@ -45,6 +46,8 @@ class Earned:
     seat_E: Ints
     roles_E: tuple[tuple[str, int, str], ...]
     """Environment id, seat and learner."""
+    forest: Forest | None = None
+    """Decisions that branches answered anew; None where the episodes hold no branch."""
 
 
 Advantages = tuple[Floats, Flags, dict[str, float]]
@@ -66,6 +69,11 @@ class Estimator(ABC):
     """Whether it compares attempts at one start state, so that ``scale_advantages`` means something."""
     needs_turns: ClassVar[bool] = False
     """Whether episodes as a whole (level ``episode``) are nothing to it."""
+    reads_forks: ClassVar[bool] = False
+    """Whether it compares alternatives at a decision (`Earned.forest`); branches are left out of what others
+    read."""
+    needs_joint: ClassVar[bool] = False
+    """Whether all seats on move must answer anew together (`Branch.joint`)."""
 
     def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
         self.settings, self.scale = settings, scale
@@ -98,7 +106,7 @@ class GroupMean(Estimator):
         group_X = np.repeat(earned.group_E, shape[1])
         role_X = (earned.seat_E[:, None] * shape[1] + turn_numbers(earned.valid_EK)).ravel()
         returns_X, valid_X = earned.returns_EK.ravel(), earned.valid_EK.ravel()
-        flat_X = _flat(returns_X, group_X, role_X, valid_X)
+        flat_X = flat(returns_X, group_X, role_X, valid_X)
         advantages_X = role_advantages(
             returns_X,
             group_X,
@@ -182,6 +190,10 @@ ESTIMATORS: Kinds[type[Estimator]] = Kinds(
         "leave_one_out": "srl_agents.credit.estimators:LeaveOneOut",
         "role_baseline": "srl_agents.credit.estimators:RoleMean",
         "gae": "srl_agents.credit.estimators:RoleGAE",
+        "c3": "srl_agents.credit.forked.c3:C3",
+        "vine": "srl_agents.credit.forked.vine:Vine",
+        "tree": "srl_agents.credit.forked.tree:Tree",
+        "at_grpo": "srl_agents.credit.forked.at_grpo:ATGRPO",
     },
     fault=class_of(Estimator),
 )
@@ -204,10 +216,10 @@ def mean(values: NDArray[Any]) -> float:
     return float(np.mean(values)) if len(values) else 0.0
 
 
-def _flat(returns_E: Floats, group_E: Ints, role_E: Ints, valid_E: Flags) -> Flags:
+def flat(returns_E: Floats, group_E: Ints, role_E: Ints, valid_E: Flags) -> Flags:
     """(E,) whether all valid attempts of an entry's (group, role) earned the same; True if invalid."""
     flat_E = np.ones(len(returns_E), dtype=bool)
     for i in np.flatnonzero(valid_E):
         peers_E = valid_E & (group_E == group_E[i]) & (role_E == role_E[i])
-        flat_E[i] = np.ptp(returns_E[peers_E]) < _FLAT
+        flat_E[i] = np.ptp(returns_E[peers_E]) < FLAT
     return flat_E

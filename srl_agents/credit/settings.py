@@ -35,7 +35,9 @@ class CreditSettings:
     of the team's sum. The last two replay the episode, once and 2^team times."""
     estimator: str = "group"
     """Baseline: ``group``, the attempts of the group; ``leave_one_out``, the other attempts;
-    ``role_baseline``, running means per role; ``gae`` on those; or ``package.module:Class``."""
+    ``role_baseline``, running means per role; ``gae`` on those; with ``forks``, level turn, the alternatives
+    at a decision: ``c3``, the mean of the others; ``vine``, values from fresh continuations; ``tree``, within
+    the tree and between trees; ``at_grpo``, mean and deviation; or ``package.module:Class``."""
     estimator_options: dict[str, Any] = field(default_factory=dict)
     """Only estimators of other packages: what they read."""
     level: Literal["episode", "turn"] = "episode"
@@ -95,6 +97,11 @@ class CreditSettings:
             )
         if self.mode != "adaptive":
             refuse_unread(self, "adaptation_rate", because=f"mode {self.mode!r} adapts nothing")
+        if ESTIMATORS.find(self.estimator).reads_forks and self.team_share != "mean":
+            raise ConfigError(
+                f"team_share={self.team_share!r}: estimator {self.estimator!r} compares what live partners "
+                "answered, and a replay keeps their old answers. Use team_share 'mean'."
+            )
         reads = ESTIMATORS.find(self.estimator).reads
         unread = [n for n in ("trace", "baseline_decay", "estimator_options") if n not in reads]
         refuse_unread(self, *unread, because=f"estimator {self.estimator!r} does not read it")

@@ -9,12 +9,14 @@ def test_my_estimator():
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
 from srl_agents.credit.estimators import ESTIMATORS, Advantages, Earned, Estimator
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.testing.advice import Promise, hold, require
+from srl_agents.testing.forked_updates import forked_in
 
 _GROUPS, _ATTEMPTS, _SEATS, _TURNS = 3, 4, 2, 3
 _UPDATES = 4
@@ -59,13 +61,20 @@ def earned_in(update: int, *, learner: str = "alice", one_turn: bool = False) ->
     )
 
 
+def _earned(settings: CreditSettings, update: int, learner: str = "alice") -> Earned:
+    """What the estimator is asked about: forks where it reads them."""
+    kind = ESTIMATORS.find(settings.estimator)
+    if kind.reads_forks:
+        return forked_in(update, learner=learner, joint=kind.needs_joint)
+    return earned_in(update, learner=learner, one_turn=settings.level == "episode")
+
+
 def _made(settings: CreditSettings) -> Estimator:
     return ESTIMATORS.find(settings.estimator)(settings, scale=False)
 
 
 def _asked(estimator: Estimator, update: int, learner: str = "alice") -> Advantages:
-    one_turn = estimator.settings.level == "episode"
-    return estimator.advantages(earned_in(update, learner=learner, one_turn=one_turn))
+    return estimator.advantages(_earned(estimator.settings, update, learner))
 
 
 def _same(one: Advantages, other: Advantages) -> bool:
@@ -77,7 +86,7 @@ def _same(one: Advantages, other: Advantages) -> bool:
 def _check_form(settings: CreditSettings) -> None:
     estimator = _made(settings)
     for update in range(_UPDATES):
-        earned = earned_in(update, one_turn=settings.level == "episode")
+        earned = _earned(settings, update)
         advantages_EK, flat_EK, metrics = estimator.advantages(earned)
         shape = earned.valid_EK.shape
         require(
@@ -95,8 +104,7 @@ def _check_form(settings: CreditSettings) -> None:
 
 
 def _check_reading(settings: CreditSettings) -> None:
-    one_turn = settings.level == "episode"
-    earned, untouched = earned_in(0, one_turn=one_turn), earned_in(0, one_turn=one_turn)
+    earned, untouched = _earned(settings, 0), _earned(settings, 0)
     _made(settings).advantages(earned)
     for name in ("rewards_EK", "returns_EK", "valid_EK", "group_E", "seat_E"):
         require(
@@ -125,6 +133,28 @@ def _check_learners(settings: CreditSettings) -> None:
         require(same, "what another learner earned changes the advantages")
 
 
+def _check_branches(settings: CreditSettings) -> None:
+    kind = ESTIMATORS.find(settings.estimator)
+    if not kind.reads_forks:
+        return
+    earned = forked_in(0, joint=kind.needs_joint)
+    valid_EK = earned.valid_EK
+    advantages_EK, flat_EK, _ = _made(settings).advantages(earned)
+    failed = replace(earned, returns_EK=np.where(valid_EK, earned.returns_EK, 9.0))
+    found_EK = _made(settings).advantages(failed)[0]
+    require(
+        np.array_equal(found_EK[valid_EK], advantages_EK[valid_EK]),
+        "a branch that failed changes the advantages of others",
+    )
+    raised = replace(earned, returns_EK=np.where(valid_EK, earned.returns_EK + 5.0, 0.0))
+    found_EK, out_EK, _ = _made(settings).advantages(raised)
+    require(
+        np.array_equal(out_EK, flat_EK) and np.allclose(found_EK[~out_EK], advantages_EK[~out_EK]),
+        "what all alternatives earn alike changes the advantages",
+    )
+    _made(settings).advantages(replace(earned, forest=None))  # an update without a branch
+
+
 PROMISES = {
     "form": Promise(
         _check_form,
@@ -136,6 +166,10 @@ PROMISES = {
         _check_state,
         "put all that later updates depend on into state(), as JSON values, and take it back in "
         "load_state().",
+    ),
+    "branches": Promise(
+        _check_branches,
+        "compare the valid alternatives of a fork with each other, also where an update has none.",
     ),
     "learners": Promise(
         _check_learners, "keep what is remembered under `roles_E`, which names the learner."

@@ -12,6 +12,7 @@ from srl_agents.league.settings import require
 from srl_agents.models.installed import require_installed
 from srl_agents.recipes.checks.activation import check_activation
 from srl_agents.recipes.checks.exchange import check_exchange
+from srl_agents.recipes.checks.fork_needs import check_fork_needs
 from srl_agents.recipes.checks.opponents import (
     check_agents,
     check_anybody_met,
@@ -40,7 +41,7 @@ def check_recipe(recipe: LeagueRecipe) -> None:
         *(_check_coordination, _check_pairs, _check_sharing, _check_names),
         *(_check_mains, _check_exploiters, _check_several, _check_generation),
         *(_check_games, _check_seats, _check_curriculum, _check_gate, _check_warm_start),
-        *(_check_scale, check_agents, check_anybody_met, check_budgets),
+        *(_check_scale, check_fork_needs, check_agents, check_anybody_met, check_budgets),
     )
     _check_numbers(recipe)
     gather(*(partial(check, recipe) for check in checks))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_agents.credit.baselines import Role, RoleBaselines
-from srl_agents.credit.normalisation import normalised
+from srl_agents.credit.group_relative import normalised
 from srl_envs.errors import ConfigError, ShapeError
 
 FIRST: Role = ("e-v0", 0, "alice", 0)

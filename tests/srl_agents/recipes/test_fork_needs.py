@@ -1,0 +1,20 @@
+"""A recipe whose estimator needs forks makes them, or is refused in one line."""
+
+import pytest
+
+from srl_agents.credit.estimators import ESTIMATORS
+from srl_agents.credit.settings import CreditSettings
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+
+FORKED = [name for name in ESTIMATORS.built_in if ESTIMATORS.find(name).reads_forks]
+
+
+@pytest.mark.parametrize("name", FORKED)
+def test_an_estimator_on_forks_needs_a_section_that_makes_them(name: str) -> None:
+    credit = CreditSettings(estimator=name, level="turn")
+    with pytest.raises(
+        ConfigError, match=f"estimator='{name}' of nim-v0.*Add a section `forks`"
+    ) as error:
+        LeagueRecipe(name="r", model="tiny", env="nim-v0", credit=credit)
+    assert "\n" not in str(error.value)
