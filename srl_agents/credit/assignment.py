@@ -6,7 +6,7 @@ turns, or 1 where an episode counts as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,11 @@ from srl_envs.reading.potentials import find_potential
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+
+
+AnswerLogprobs = Callable[[Sequence[Trajectory]], Sequence[Sequence[float]]]
+"""Per trajectory and turn the log-probability, nats, under the policy that played it, of the right answer in
+place of the turn's reply; NaN where the move answers no question (`Turn.references`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +77,7 @@ class CreditAssigner:
         scale: divide group-relative advantages by their group's deviation.
         teams: team of each seat; empty: the whole table is one team of which each is the other's rival.
         replayed: plays episodes again with idle seats; team shares other than the mean need it.
+        answer_logprobs: asks the policy how likely the right answer was; ``information_gain`` needs it.
 
     Raises:
         ConfigError: it is needed and absent.
@@ -84,15 +90,23 @@ class CreditAssigner:
         scale: bool = False,
         teams: Sequence[int] = (),
         replayed: Replayed | None = None,
+        answer_logprobs: AnswerLogprobs | None = None,
     ) -> None:
         if settings.team_share != "mean" and replayed is None:
             raise ConfigError(f"team_share={settings.team_share!r} needs episodes played again.")
+        kind = ESTIMATORS.find(settings.estimator)
+        if kind.needs_answers and answer_logprobs is None:
+            raise ConfigError(
+                f"credit: estimator={settings.estimator!r} reads how likely the right answer was at every "
+                "turn. Pass answer_logprobs."
+            )
+        self._answer_logprobs = answer_logprobs if kind.needs_answers else None
         self.settings = settings
         self.scale = scale
         self.teams = tuple(teams)
         self._replayed = replayed
         self._potential = find_potential(settings.potential) if settings.potential else None
-        self._estimator = ESTIMATORS.find(settings.estimator)(settings, scale=scale)
+        self._estimator = kind(settings, scale=scale)
         self._adaptive: dict[str, AdaptiveWeights] = {}
 
     def assign(
@@ -319,6 +333,7 @@ class CreditAssigner:
                 seat_E=played.seat_E,
                 roles_E=tuple((e.spec.env_id, t.seat, learner) for e, t in played.seats),
                 forest=played.forest,
+                answers_EK=self._answers(played, valid_EK),
             )
         )
         if played.forest is not None:
@@ -330,6 +345,22 @@ class CreditAssigner:
                 advantages_EK.ravel(), key_EK.ravel(), (valid_EK & ~flat_EK).ravel()
             ).reshape(valid_EK.shape)
         return advantages_EK, flat_EK, metrics
+
+    def _answers(self, played: _Played, valid_EK: Flags) -> Floats | None:
+        """(E, K) log-probability of the right answer at each turn; None where the estimator reads none."""
+        if self._answer_logprobs is None:
+            return None
+        answers_EK = np.full(valid_EK.shape, np.nan)
+        asked = np.flatnonzero(played.valid_E)
+        found = self._answer_logprobs([played.seats[e][1] for e in asked])
+        for e, logprobs in zip(asked, found, strict=True):
+            turns = len(played.seats[e][1].turns)
+            if len(logprobs) != turns:
+                raise ConfigError(
+                    f"answer_logprobs gave {len(logprobs)} numbers for a seat of {turns} turns; one per turn."
+                )
+            answers_EK[e, :turns] = logprobs
+        return answers_EK
 
 
 def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, float]:

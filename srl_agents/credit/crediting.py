@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.assignment import AnswerLogprobs, CreditAssigner
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.teams.shares import Replayed
@@ -34,6 +34,7 @@ def credit(
     scale: bool = False,
     assigner: CreditAssigner | None = None,
     replayed: Replayed | None = None,
+    answer_logprobs: AnswerLogprobs | None = None,
     **settings: Any,
 ) -> Credited:
     """Turn returns into advantages for every turn that one version of a learner wrote.
@@ -46,6 +47,7 @@ def credit(
             `CreditAssigner` and pass it every time. It brings its own settings.
         replayed: plays episodes again with idle seats, for ``team_share`` other than ``mean``; such as
             ``srl_agents.rollouts.counterfactual.Replays().outcomes``.
+        answer_logprobs: how likely the right answer was at each turn, for ``estimator="information_gain"``.
         settings: fields of `CreditSettings`, such as ``estimator="leave_one_out"`` or ``level="turn"``.
 
     Raises:
@@ -57,9 +59,12 @@ def credit(
         read = build(CreditSettings, settings, "credit")
         _require_no_memory(read)
         teams = episodes[0].spec.teams
-        assigner = CreditAssigner(read, scale=scale, teams=teams, replayed=replayed)
-    elif settings or scale or replayed is not None:
-        given = [*settings, *["scale"] * scale, *["replayed"] * (replayed is not None)]
+        assigner = CreditAssigner(
+            read, scale=scale, teams=teams, replayed=replayed, answer_logprobs=answer_logprobs
+        )
+    elif settings or scale or replayed is not None or answer_logprobs is not None:
+        more = {"scale": scale, "replayed": replayed, "answer_logprobs": answer_logprobs}
+        given = [*settings, *(name for name, value in more.items() if value)]
         raise ConfigError(
             f"credit: assigner and {', '.join(given)}: the assigner has settings of its own. Make it with "
             "these, or leave it out."

@@ -48,6 +48,9 @@ class Earned:
     """Environment id, seat and learner."""
     forest: Forest | None = None
     """Decisions that branches answered anew; None where the episodes hold no branch."""
+    answers_EK: Floats | None = None
+    """Log-probability of the right answer in place of each turn's reply, nats; NaN where there is none; None
+    unless the estimator needs it."""
 
 
 Advantages = tuple[Floats, Flags, dict[str, float]]
@@ -74,6 +77,8 @@ class Estimator(ABC):
     read."""
     needs_joint: ClassVar[bool] = False
     """Whether all seats on move must answer anew together (`Branch.joint`)."""
+    needs_answers: ClassVar[bool] = False
+    """Whether it reads how likely the right answer was at every turn (`Earned.answers_EK`)."""
 
     def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
         self.settings, self.scale = settings, scale
@@ -194,6 +199,9 @@ ESTIMATORS: Kinds[type[Estimator]] = Kinds(
         "vine": "srl_agents.credit.forked.vine:Vine",
         "tree": "srl_agents.credit.forked.tree:Tree",
         "at_grpo": "srl_agents.credit.forked.at_grpo:ATGRPO",
+        "magrpo": "srl_agents.credit.forked.magrpo:MAGRPO",
+        "magrpo_crossed": "srl_agents.credit.forked.magrpo:MAGRPOCrossed",
+        "information_gain": "srl_agents.credit.forked.information_gain:InformationGain",
     },
     fault=class_of(Estimator),
 )

@@ -107,7 +107,7 @@ class Forest:
         """
         return np.array(
             [
-                self._worth(match, seat, place[1], fork.end, returns_EK)
+                self.worth(match, seat, place[1], fork.end, returns_EK)
                 for match, place in zip(fork.matches, fork.choices[seat], strict=True)
             ]
         )
@@ -117,13 +117,13 @@ class Forest:
         later = [f for f in self.forks if f.parent == match and f.decision > after]
         return min(later, key=lambda f: (f.decision, f.joint), default=None)
 
-    def _worth(self, match: str, seat: int, turn: int, after: int, returns_EK: Floats) -> float:
+    def worth(self, match: str, seat: int, turn: int, after: int, returns_EK: Floats) -> float:
         """What a match paid a seat from one of its turns on, forks behind ``after`` averaged."""
         fork = self.next_fork(match, after)
         below = [] if fork is None else [m for m in fork.matches if (m, seat) in self.entries]
         if fork is None or len(below) < 2:
             return float(returns_EK[self.entries[match, seat], turn])
-        return float(np.mean([self._worth(m, seat, turn, fork.end, returns_EK) for m in below]))
+        return float(np.mean([self.worth(m, seat, turn, fork.end, returns_EK) for m in below]))
 
     def worth_after(
         self, match: str, seat: int, turn: int, after: int, returns_EK: Floats
@@ -141,7 +141,7 @@ class Forest:
         fresh = [] if fork is None else [m for m in fork.matches[1:] if (m, seat) in self.entries]
         if fork is None or not fresh:
             return None
-        return float(np.mean([self._worth(m, seat, turn, fork.end, returns_EK) for m in fresh]))
+        return float(np.mean([self.worth(m, seat, turn, fork.end, returns_EK) for m in fresh]))
 
     def leaves(self, match: str, seat: int, turn: int) -> list[int]:
         """Entries of all matches that hold this turn: the match's own, and those that inherited it."""

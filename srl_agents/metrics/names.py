@@ -27,6 +27,7 @@ MEANINGS = {
     "rows_too_old": "of them, rows above max_staleness, which were dropped (asynchronous)",
     "refilled": "start states played in place of flat groups (all learners, asynchronous)",
     "flat_groups": "share of groups (per seat) in which all attempts earned the same",
+    "gain": "mean gain of the log-probability of the right answer by a turn, nats (information_gain)",
     "baseline": "mean running mean that returns were compared with (role_baseline and gae)",
     "beta": "weight of the team's term (unless credit.mode is individual)",
     "gamma": "weight of the rivals' term (unless credit.mode is individual)",

@@ -58,6 +58,7 @@ def earned_in(update: int, *, learner: str = "alice", one_turn: bool = False) ->
         group_E=group_E,
         seat_E=seat_E,
         roles_E=tuple(("none-v0", int(seat), learner) for seat in seat_E),
+        answers_EK=rng.uniform(-3, 0, valid_EK.shape),
     )
 
 

@@ -38,14 +38,14 @@ class ByAlternatives(Estimator):
         found: list[tuple[Place, float]] = []
         flat_forks: list[bool] = []
         for fork in earned.forest.forks:
-            for places, returns_A in self._compared(earned, earned.forest, fork):
+            for places, returns_A in self.compared(earned, earned.forest, fork):
                 flat = bool(np.ptp(returns_A) < FLAT)
                 flat_forks.append(flat)
                 if not flat:
                     found += zip(places, self.against(returns_A).tolist(), strict=True)
         return gathered(earned, found, flat_forks=flat_forks)
 
-    def _compared(
+    def compared(
         self, earned: Earned, forest: Forest, fork: Fork
     ) -> Iterable[tuple[Sequence[Place], Floats]]:
         """Per deciding seat the places of the alternatives, and what each was worth."""

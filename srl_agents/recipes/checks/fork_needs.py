@@ -27,3 +27,8 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
             f"credit.estimator={name!r} of {game.name}: it compares the alternatives of a decision, and the "
             "recipe makes none. Add a section `forks`, or use 'group'.",
         )
+        require(
+            not kind.needs_answers,
+            f"credit.estimator={name!r} of {game.name}: it asks the policy how likely the right answer was, "
+            "which a recipe cannot. Pass answer_logprobs to `srl_agents.credit`, or use 'group'.",
+        )

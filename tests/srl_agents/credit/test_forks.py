@@ -168,6 +168,63 @@ def test_seats_of_a_joint_fork_are_those_that_read_the_same() -> None:
     assert (list(one.forks[0].choices), one.forks[0].end) == ([0], 0)
 
 
+def test_magrpo_gives_all_agents_of_a_joint_action_its_one_advantage() -> None:
+    parent = played(ROOT, [[1.0], [1.0]])
+    joint = branch_of(parent, 0, 1, [[0.2], [0.2]], joint=True)
+    alone = branch_of(parent, 1, 1, [[], [9.0]])  # of one seat: no joint action
+    expected = {
+        reply(parent, 0, 0): 0.4, reply(parent, 1, 0): 0.4,
+        reply(joint, 0, 0): -0.4, reply(joint, 1, 0): -0.4,
+    }  # fmt: skip
+    assert credited([parent, joint, alone], "magrpo") == pytest.approx(expected)
+    assert credited([parent, joint], "magrpo_crossed") == pytest.approx(expected)
+    scaled = credited([parent, joint], "magrpo", scale=True)
+    assert scaled[reply(joint, 1, 0)] == pytest.approx(-1.0, rel=1e-4)
+
+
+def test_magrpo_backs_returns_up_over_the_joint_actions_that_follow() -> None:
+    parent = played(ROOT, [[0.0, 1.0], [0.0, 1.0]])
+    other = branch_of(parent, 0, 1, [[0.0, 0.0], [0.0, 0.0]], joint=True)
+    below = branch_of(parent, 2, 1, [[0.5], [0.5]], joint=True)
+    found = credited([parent, other, below], "magrpo")
+    assert found[reply(parent, 0, 0)] == pytest.approx((1.0 + 0.5) / 2 - 0.375)
+    assert found[reply(other, 1, 0)] == pytest.approx(0.0 - 0.375)
+    assert found[reply(below, 0, 1)] == pytest.approx(0.5 - 0.75)
+
+
+def test_crossed_magrpo_credits_a_reply_over_all_joint_actions_that_hold_it() -> None:
+    """As in the docstring: a0 and a1 against b0, and each against one fresh reply of the other agent."""
+    parent = played(ROOT, [[1.0], [1.0]])
+    a1 = branch_of(parent, 0, 1, [[0.5], []], kept=[1])
+    a1 = with_kept_reward(a1, 1, 0.5)
+    b1 = with_kept_reward(branch_of(parent, 1, 1, [[], [0.0]]), 0, 0.0)
+    b2 = with_kept_reward(branch_of(a1, 1, 1, [[], [0.1]]), 0, 0.1)
+    mean = (0.75 + 0.0 + 0.1) / 3
+    assert credited([parent, a1, b1, b2], "magrpo_crossed") == pytest.approx(
+        {
+            reply(parent, 0, 0): 0.1,
+            reply(a1, 0, 0): -0.1,
+            reply(parent, 1, 0): 0.75 - mean,
+            reply(b1, 1, 0): -mean,
+            reply(b2, 1, 0): 0.1 - mean,
+        }
+    )
+
+
+def with_kept_reward(branch: Episode, seat: int, reward: float) -> Episode:
+    """The branch with what the step of its decision paid a seat whose reply was kept."""
+    seats = list(branch.trajectories)
+    *rest, kept = seats[seat].turns
+    assert kept.inherited
+    seats[seat] = replace(
+        seats[seat],
+        turns=(*rest, replace(kept, reward=reward)),
+        total_reward=reward,
+        outcome=reward,
+    )
+    return replace(branch, trajectories=tuple(seats))
+
+
 # --- what teaches -----------------------------------------------------------------------------
 
 

@@ -18,3 +18,9 @@ def test_an_estimator_on_forks_needs_a_section_that_makes_them(name: str) -> Non
     ) as error:
         LeagueRecipe(name="r", model="tiny", env="nim-v0", credit=credit)
     assert "\n" not in str(error.value)
+
+
+def test_an_estimator_that_asks_for_answers_is_for_python_only() -> None:
+    credit = CreditSettings(estimator="information_gain", level="turn")
+    with pytest.raises(ConfigError, match="of nim-v0: it asks the policy how likely"):
+        LeagueRecipe(name="r", model="tiny", env="nim-v0", credit=credit)
