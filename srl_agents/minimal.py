@@ -105,14 +105,14 @@ def play(base: BaseModel, version: WeightVersion, spec: MatchSpec, settings: Set
     with closing(srl_envs.make(spec.env_id, **spec.options)) as env:
         observations, _ = env.reset(seed=spec.seed, options={"split": spec.split})
         recorder = Recorder(env, observations)
-        count = 0
+        count = step = 0
         while env.agents:
             replies = {}
             for seat, agent in enumerate(env.possible_agents):
                 if not observations[agent]["can_act"]:
                     continue
                 text = observations[agent]["text"]
-                turn: dict[str, Any] = {"turn_index": count}
+                turn: dict[str, Any] = {"turn_index": count, "step": step}
                 if seat in bots:
                     turn["reply"] = bots[seat](text)
                 else:
@@ -124,6 +124,7 @@ def play(base: BaseModel, version: WeightVersion, spec: MatchSpec, settings: Set
                 count += 1
             result = env.step({env.possible_agents[s]: text for s, text in replies.items()})
             recorder.add(replies, result)
+            step += 1
             observations, rewards, _, _, infos = result
             for seat, agent in enumerate(env.possible_agents):
                 if seat in replies:

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from srl_envs.errors import ConfigError
 
 Split = Literal["train", "eval"]
-Purpose = Literal["self", "past", "bot", "agent", "verify", "exploit", "eval", "gate", "payoff"]
+Purpose = Literal[
+    "self", "past", "bot", "agent", "verify", "exploit", "eval", "gate", "payoff", "fork"
+]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
 ServedFinish = Literal["stop", "length", "refused", "empty", "other"]
 FailedTry = Literal[
@@ -158,7 +160,7 @@ class Branch:
     chances: Literal["parent", "fresh"] = "parent"
     """Whether random events after the decision are those that the parent would meet, or drawn anew."""
     prefix: str
-    """SHA-256 (hex) of what was replied before and is kept: `srl_agents.rollouts.forks.prefix_digest`."""
+    """SHA-256 (hex) of what was replied before and is kept: `srl_agents.rollouts.branches.Prefix`."""
 
     def __post_init__(self) -> None:
         if self.decision < 0 or self.alternative < 1:
@@ -228,7 +230,7 @@ class MatchResult:
     turns: int = 0
     """Number of replies asked for, all seats."""
     tokens: tuple[int, ...] = ()
-    """Tokens written per seat (0 for scripted policies)."""
+    """Tokens written per seat (0 for scripted policies); in a branch without those of its parent."""
     trajectory_sha256: str = ""
 
 
@@ -288,6 +290,8 @@ class Turn:
     """How many of the last thought tokens the engine wrote, because the budget was used up."""
     masked: bool = False
     """Whether nothing is learned from it, though what it earned counts in baselines."""
+    step: int = -1
+    """Joint step that it belongs to, from 0; -1 in records of older versions."""
     inherited: bool = False
     """Whether it was written in the parent of the branch that holds it; what was sampled once is counted and
     learned once."""
@@ -353,7 +357,8 @@ class Episode:
             ),
             turns=sum(len(t.turns) for t in self.trajectories),
             tokens=tuple(
-                sum(len(turn.completion_ids) for turn in t.turns) for t in self.trajectories
+                sum(len(turn.completion_ids) for turn in t.turns if not turn.inherited)
+                for t in self.trajectories
             ),
             trajectory_sha256=self.transcript_sha256,
         )

@@ -10,9 +10,10 @@ from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+from srl_agents.rollouts.branches import Prefix
 from srl_agents.rollouts.seeds import bot_seed
 from srl_envs.api.episode import Recorder, Transcript
-from srl_envs.errors import InvalidActionError, PolicyError, SandboxError, SRLError
+from srl_envs.errors import ConfigError, InvalidActionError, PolicyError, SandboxError, SRLError
 
 if TYPE_CHECKING:
     from srl_envs.parallel import GameEnv
@@ -40,6 +41,9 @@ class _Turn:
     text: str
     generation: Generation | None
     """None: a bot wrote the text."""
+    step: int
+    kept: Turn | None = None
+    """The parent's turn, of which a branch gives the reply again."""
     invalid: str | None = None
     reward: float = 0.0
     components: dict[str, float] = field(default_factory=dict)
@@ -47,6 +51,16 @@ class _Turn:
     answer: str | None = None
 
     def freeze(self) -> Turn:
+        if self.kept is not None:
+            return replace(
+                self.kept,
+                turn_index=self.index,
+                step=self.step,
+                invalid=self.invalid,
+                reward=self.reward,
+                components=self.components,
+                inherited=True,
+            )
         written = self.generation
         return Turn(
             turn_index=self.index,
@@ -55,6 +69,7 @@ class _Turn:
             invalid=self.invalid,
             reward=self.reward,
             components=self.components,
+            step=self.step,
             version="" if written is None or written.version is None else str(written.version),
             prompt_ids=() if written is None else written.prompt_ids,
             completion_ids=() if written is None else written.token_ids,
@@ -70,6 +85,9 @@ class _Turn:
 
     def earlier(self) -> EarlierTurn:
         """The turn as its seat's memory shows it later."""
+        if self.kept is not None:
+            kept = self.kept
+            return EarlierTurn(self.observation, kept.completion_ids, kept.thought_tokens)
         written = self.generation
         return EarlierTurn(
             self.observation,
@@ -100,6 +118,8 @@ class Match:
         policies: policy version id -> policy.
         key: first part of its replies' keys; see `srl_agents.rollouts.seeds`.
         references: whether turns of learning seats keep what decides whether they are right.
+        group: the attempts from one start state, of which it is one.
+        prefix: what a branch keeps of its parent.
     """
 
     ended: tuple[Episode, Transcript] | None
@@ -121,6 +141,7 @@ class Match:
         *,
         references: bool = False,
         group: Group | None = None,
+        prefix: Prefix | None = None,
     ) -> None:
         self.index, self.spec, self.env = index, spec, env
         self.group = group or Group()
@@ -134,6 +155,12 @@ class Match:
         self._count = 0
         self._texts: dict[int, str] = {}
         """Replies of bots to what is seen now."""
+        self._prefix = prefix
+        self._steps = 0
+        self._kept: Mapping[int, Turn] = {}
+        """Seat -> the parent's turn, in this step."""
+        self._order: tuple[int, ...] = ()
+        """Of the seats on move, in a step of the parent; else bots come first."""
 
     @property
     def engines(self) -> list[Engine]:
@@ -156,7 +183,7 @@ class Match:
         self._observations, _ = self.env.reset(seed=self.spec.seed, options=options)
         self._recorder = Recorder(self.env, self._observations)
         self._begun = True
-        return self._unless_void(self._until_asked)
+        return self._unless_void(self._until_asked if self._prefix is None else self._from_parent)
 
     def advance(self, written: Mapping[int, Generation]) -> list[Ask]:
         """Take the replies that were asked for, seat -> reply, and go on as `begin` does."""
@@ -194,10 +221,44 @@ class Match:
             self.ended = (self._episode(transcript, fault), transcript)
             self.group.turns_ended += self._count
 
+    def _from_parent(self) -> list[Ask]:
+        """Give the parent's replies again up to the decision, and go on from there."""
+        kept = self._prefix
+        assert kept is not None
+        for step in kept.steps:
+            self._keep(step, tuple(step), {seat: turn.observation for seat, turn in step.items()})
+            self._step({})
+        self._keep(kept.beside, kept.order, kept.seen)
+        return self._until_asked()
+
+    def _keep(
+        self, turns: Mapping[int, Turn], order: tuple[int, ...], seen: Mapping[int, str]
+    ) -> None:
+        """Let seats reply in this step as they did in the parent; their bots see it, and go on from there.
+
+        Raises:
+            ConfigError: the game shows something else than it showed the parent.
+        """
+        on_move = self._seats_on_move() if self.env.agents else []
+        if {seat: self._text(seat) for seat in on_move} != seen:
+            raise ConfigError(
+                f"branch {self.spec.match_id}: in step {self._steps} {self.spec.env_id} shows something else "
+                "than it showed the parent; the game or its data have changed since."
+            )
+        self._kept, self._order = turns, order
+        for seat in turns:
+            if seat in self._bots:
+                self._ask(seat)
+        self._texts = {}
+
     def _until_asked(self) -> list[Ask]:
         """Step while only bots are on move."""
         while self.env.agents:
-            asks = [ask for seat in self._seats_on_move() if (ask := self._ask(seat)) is not None]
+            asks = [
+                ask
+                for seat in self._seats_on_move()
+                if seat not in self._kept and (ask := self._ask(seat)) is not None
+            ]
             if asks:
                 return asks
             self._step({})
@@ -240,15 +301,21 @@ class Match:
         """Give the replies of all seats on move, and book what the step paid."""
         agents = self.env.possible_agents
         texts = self._texts | {seat: generation.text for seat, generation in written.items()}
-        self._texts = {}
+        texts |= {seat: turn.reply for seat, turn in self._kept.items()}
+        texts = {seat: texts[seat] for seat in self._order or texts}
+        kept, self._kept, self._order, self._texts = self._kept, {}, (), {}
         for seat, text in texts.items():
-            turn = _Turn(self._count, self._text(seat), text, written.get(seat))
-            if seat in self._judged_seats:
+            turn = _Turn(
+                self._count, self._text(seat), text, written.get(seat), self._steps, kept.get(seat)
+            )
+            if seat in self._judged_seats and seat not in kept:
                 turn.references = self.env.references(agents[seat])
             self._turns[seat].append(turn)
             self._count += 1
         result = self.env.step({agents[seat]: text for seat, text in texts.items()})
+        self._steps += 1
         thoughts = {seat: generation.thoughts for seat, generation in written.items()}
+        thoughts |= {seat: turn.thoughts for seat, turn in kept.items()}
         self._recorder.add(texts, result, thoughts)
         self._observations, rewards, _, _, infos = result
         for seat, agent in enumerate(agents):
@@ -262,7 +329,12 @@ class Match:
 
     def _book_move(self, turn: _Turn, info: Mapping[str, Any]) -> None:
         turn.invalid = info["invalid"]
-        if turn.references and turn.invalid is None and info["played"] is not None:
+        if (
+            turn.references
+            and turn.kept is None
+            and turn.invalid is None
+            and info["played"] is not None
+        ):
             turn.answer = self.env.unwrapped.game.answered(info["played"])
 
     def _episode(self, transcript: Transcript, fault: str = "") -> Episode:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.agents.players import Policy
 from srl_agents.records import Episode, MatchSpec, canonical_json
+from srl_agents.rollouts.branches import prefix_of
 from srl_agents.rollouts.match import Group, Match
 from srl_agents.rollouts.seeds import match_key
 from srl_envs import make
@@ -73,10 +74,11 @@ class MatchQueue:
         envs: to play in.
         finished: see `Finished`.
         references: see `Match`.
+        parents: match id -> episode, of the matches that branches leave.
 
     Raises:
-        ConfigError: a spec names a policy that is not there, has a wrong number of seats, or trains on
-        replies of an engine that reports no tokens.
+        ConfigError: a spec names a policy that is not there, has a wrong number of seats, trains on replies
+            of an engine that reports no tokens, or is a branch of another parent than is given.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class MatchQueue:
         envs: IdleEnvs,
         finished: Finished | None,
         references: bool = False,
+        parents: Mapping[str, Episode] | None = None,
     ) -> None:
         self._specs, self._policies, self._envs = specs, policies, envs
         self._root_seed, self._contents, self._finished = root_seed, contents, finished
@@ -97,6 +100,7 @@ class MatchQueue:
         """Numbers of matches that have not begun."""
         self._episodes: dict[int, Episode] = {}
         self._groups: dict[tuple[str, ...], Group] = {}
+        self._prefixes = [prefix_of(spec, parents or {}) for spec in specs]
         for spec in specs:
             self._groups.setdefault(_group(spec), Group(0)).size += 1
             _check_seats(spec, policies)
@@ -136,7 +140,14 @@ class MatchQueue:
         env = self._envs.take(spec)
         group = self._groups[_group(spec)]
         return Match(
-            index, spec, env, self._policies, key, references=self._references, group=group
+            index,
+            spec,
+            env,
+            self._policies,
+            key,
+            references=self._references,
+            group=group,
+            prefix=self._prefixes[index],
         )
 
 

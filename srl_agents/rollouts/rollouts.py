@@ -95,6 +95,7 @@ class Rollouts:
         specs: Sequence[MatchSpec],
         progress: Progress | None = None,
         finished: Finished | None = None,
+        parents: Mapping[str, Episode] | None = None,
     ) -> list[Episode]:
         """Play all matches.
 
@@ -103,6 +104,7 @@ class Rollouts:
             progress: called with the number of matches that have just ended.
             finished: called with each match as it ends, for callers that must not lose it; what it was
                 called with stays finished, whatever becomes of the others.
+            parents: match id -> episode, of the matches that branches among the specs leave.
 
         Returns:
             One episode per spec, in their order. Where our own machinery failed, or a bot raised, the
@@ -110,18 +112,19 @@ class Rollouts:
 
         Raises:
             ConfigError: a spec names a policy that was not given, has a wrong number of seats, or
-                trains on an engine that reports no tokens.
+                trains on an engine that reports no tokens; or a branch has another parent than is given.
             ModelError: an engine is closed or has died; matches that are live are lost.
             DeadlineError: an engine gave no reply in time; likewise.
             MemoryLimitError: memory ran out, and there is nothing to halve.
         """
-        return self._loop.run(self.play_async(specs, progress, finished))
+        return self._loop.run(self.play_async(specs, progress, finished, parents))
 
     async def play_async(
         self,
         specs: Sequence[MatchSpec],
         progress: Progress | None = None,
         finished: Finished | None = None,
+        parents: Mapping[str, Episode] | None = None,
     ) -> list[Episode]:
         """`play`, in the event loop of the engines. Cancelling it ends all matches that are live."""
         queue = MatchQueue(
@@ -132,6 +135,7 @@ class Rollouts:
             envs=self._envs,
             finished=finished,
             references=self.references,
+            parents=parents,
         )
         order = play_exact if self.order == "exact" else play_free
         with self._asking.playing():

@@ -227,11 +227,15 @@ class League:
     # --- results -----------------------------------------------------------------------------
 
     def report(self, episodes: Sequence[Episode]) -> None:
-        """Count results, each match once: training against the past and the mains, and payoffs."""
+        """Count results, each match once: training against the past and the mains, and payoffs.
+
+        Branches count for nothing here: their starts were chosen.
+        """
         lessons: list[Episode] = []
         for episode in episodes:
             spec = episode.spec
-            if not episode.valid or spec.match_id in self._counted:
+            counted = spec.match_id in self._counted
+            if counted or not episode.valid or spec.branch is not None:
                 continue
             if spec.split == "train":
                 self._counted.add(spec.match_id)

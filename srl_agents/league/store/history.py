@@ -22,6 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -53,8 +54,8 @@ __all__ = [
 
 _MATCH = (
     "INSERT INTO match(match_no, match_id, env_no, split, purpose, schedule, number, attempt,"
-    " cluster, seed, termination, turns, trajectory_sha256, recorded_ms)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " cluster, seed, termination, turns, trajectory_sha256, recorded_ms, branch)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _COUNT = (
     "INSERT INTO pair_count VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -333,6 +334,7 @@ class LeagueStore(StoreReader):
                     match_no, match_id, env_no, spec.split, spec.purpose, spec.schedule,
                     spec.number, spec.attempt, spec.cluster, str(spec.seed), result.termination,
                     result.turns, result.trajectory_sha256, now,
+                    None if spec.branch is None else canonical_json(asdict(spec.branch)),
                 )
             )  # fmt: skip
             numbers = [_number(agents, agent, match_id) for agent in spec.seats]

@@ -276,16 +276,14 @@ class StoreReader:
             "SELECT agent_id, lineage, parent, role, step, spec_json FROM agent ORDER BY agent_id",
             "SELECT match_id, env_id, options_json, split, purpose, schedule, number, attempt,"
             " cluster, seed, termination, turns, trajectory_sha256, seat, agent_id, learner,"
-            " outcome, reward, invalid, forfeited, tokens, team"
+            " outcome, reward, invalid, forfeited, tokens, team, branch"
             " FROM match NATURAL JOIN env JOIN seat USING(match_no) JOIN agent USING(agent_no)"
             " ORDER BY match_id, termination = 'void', seat",
         )
         with self.snapshot():
             for query in queries:
                 for row in self._db.execute(query):
-                    # no team: the digest that a store from before there were teams has
-                    hashed_row = row[:-1] if row[-1] is None else row
-                    hashed.update(canonical_json(hashed_row).encode() + b"\n")
+                    hashed.update(canonical_json(_without_empty_end(row)).encode() + b"\n")
         return hashed.hexdigest()
 
     @contextmanager
@@ -334,7 +332,7 @@ class StoreReader:
     ) -> Iterator[tuple[MatchSpec, MatchResult]]:
         rows = self._db.execute(
             "SELECT match_no, env_id, options_json, seed, split, purpose, cluster, schedule, number,"
-            " attempt, match_id, termination, turns, trajectory_sha256,"
+            " attempt, match_id, termination, turns, trajectory_sha256, branch,"
             " agent_id, learner, outcome, reward, invalid, forfeited, tokens, team"
             " FROM match NATURAL JOIN env JOIN seat USING(match_no) JOIN agent USING(agent_no)"
             f" {where} ORDER BY match_no, seat",
@@ -344,6 +342,13 @@ class StoreReader:
             with readable(self.path):
                 match = match_from_rows(list(seats))
             yield match
+
+
+def _without_empty_end(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without branch and team where there are none: a store from before there were any has this digest."""
+    while row[-1] is None:
+        row = row[:-1]
+    return row
 
 
 def _where(

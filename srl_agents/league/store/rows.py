@@ -9,7 +9,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from srl_agents.league.agents import AgentVersion
-from srl_agents.records import MatchResult, MatchSpec, canonical_json
+from srl_agents.records import Branch, MatchResult, MatchSpec, canonical_json
 from srl_envs.errors import StoreError
 
 
@@ -72,9 +72,9 @@ def seat_rows(result: MatchResult, seats: int) -> Iterator[tuple[Any, ...]]:
 def match_from_rows(rows: list[tuple[Any, ...]]) -> tuple[MatchSpec, MatchResult]:
     """A match from its rows, one per seat."""
     _, env_id, options, seed, split, purpose, cluster, schedule, number, attempt = rows[0][:10]
-    match_id, termination, turns, trajectory_sha256 = rows[0][10:14]
+    match_id, termination, turns, trajectory_sha256, branch = rows[0][10:15]
     agent, learner, outcome, reward, invalid, forfeited, tokens, team = zip(
-        *(row[14:] for row in rows), strict=True
+        *(row[15:] for row in rows), strict=True
     )
     spec = MatchSpec(
         env_id=env_id,
@@ -89,6 +89,7 @@ def match_from_rows(rows: list[tuple[Any, ...]]) -> tuple[MatchSpec, MatchResult
         number=number,
         attempt=attempt,
         teams=() if team[0] is None else team,
+        branch=None if branch is None else Branch(**json.loads(branch)),
     )
     result = MatchResult(
         match_id=match_id,
@@ -136,4 +137,6 @@ def spec_from_json(text: str) -> MatchSpec:
     values = json.loads(text)
     for name in ("seats", "learner_seats", "teams"):
         values[name] = tuple(values[name])
+    if branch := values.get("branch"):
+        values["branch"] = Branch(**branch)
     return MatchSpec(**values)

@@ -92,11 +92,14 @@ def _matches(
     db: sqlite3.Connection, agents: dict[int, AgentVersion]
 ) -> Iterator[tuple[MatchSpec, MatchResult]]:
     envs = {number: rest for number, *rest in _rows(db, "env", "env_no, env_id, options_json")}
+    branch, team = (
+        name if name in {row[1] for row in _tried(db, f"PRAGMA table_info({table})")} else "NULL"
+        for table, name in (("match", "branch"), ("seat", "team"))
+    )
     columns = (
         "match_no, env_no, seed, split, purpose, cluster, schedule, number, attempt, match_id,"
-        " termination, turns, trajectory_sha256"
+        f" termination, turns, trajectory_sha256, {branch}"
     )
-    team = "team" if "team" in {row[1] for row in _tried(db, "PRAGMA table_info(seat)")} else "NULL"
     seat_of = f"SELECT agent_no, learner, outcome, reward, invalid, forfeited, tokens, {team}"
     for number, env_no, *rest in _rows(db, "match", columns):
         seats = _tried(db, f"{seat_of} FROM seat WHERE match_no = ? ORDER BY seat", number)

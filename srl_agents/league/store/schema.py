@@ -17,7 +17,10 @@ from srl_agents.league.store.database import mend
 from srl_envs.errors import StoreError
 
 APPLICATION_ID = 0x53524C4C  # "SRLL" in the file's header
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+
+_WITH_TEAMS = 2
+"""The first version with teams, leases and counts of pairs."""
 
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs3", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "ncpfs", "afs", "ceph",
@@ -44,7 +47,8 @@ CREATE TABLE match(
   schedule TEXT NOT NULL, number INTEGER NOT NULL, attempt INTEGER NOT NULL, cluster TEXT NOT NULL,
   seed TEXT NOT NULL, -- decimal: seeds may exceed 63 bits
   termination TEXT NOT NULL CHECK(termination IN ('ok','forfeit','truncated','void')),
-  turns INTEGER NOT NULL, trajectory_sha256 TEXT NOT NULL, recorded_ms INTEGER NOT NULL) STRICT;
+  turns INTEGER NOT NULL, trajectory_sha256 TEXT NOT NULL, recorded_ms INTEGER NOT NULL,
+  branch TEXT) STRICT; -- JSON; NULL: a match from its start
 CREATE UNIQUE INDEX match_played ON match(match_id) WHERE termination <> 'void';
 CREATE UNIQUE INDEX match_void ON match(match_id) WHERE termination = 'void';
 CREATE INDEX match_group ON match(env_no, split, purpose);
@@ -142,12 +146,17 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
     if version == SCHEMA_VERSION:
         return
     db.execute("PRAGMA foreign_keys = OFF")  # `agent` is replaced while `seat` points to it
-    db.executescript(
-        f"BEGIN IMMEDIATE; {_AGENT.format(name='agent_2')}"
+    to_second = (
+        f"{_AGENT.format(name='agent_2')}"
         " INSERT INTO agent_2 SELECT * FROM agent; DROP TABLE agent;"
         f" ALTER TABLE agent_2 RENAME TO agent; {_guard('agent')}"
         f" ALTER TABLE seat ADD COLUMN team INTEGER; {_PRESENT}"
-        f" INSERT INTO pair_count {_COUNT_PAIRS}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        f" INSERT INTO pair_count {_COUNT_PAIRS};"
+    )
+    db.executescript(
+        f"BEGIN IMMEDIATE; {to_second if version < _WITH_TEAMS else ''}"
+        " ALTER TABLE match ADD COLUMN branch TEXT;"
+        f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
     )
     db.execute("PRAGMA foreign_keys = ON")
 
@@ -155,6 +164,9 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
 def read_as_present(db: sqlite3.Connection, version: int) -> None:
     """Let a reader, who cannot migrate, see an older store as if it had been."""
     if version == SCHEMA_VERSION:
+        return
+    db.executescript("CREATE TEMP VIEW match AS SELECT *, NULL AS branch FROM main.match;")
+    if version >= _WITH_TEAMS:
         return
     db.executescript(
         "CREATE TEMP VIEW seat AS SELECT *, NULL AS team FROM main.seat;"

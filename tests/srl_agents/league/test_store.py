@@ -309,7 +309,7 @@ def test_impossible_agents_are_refused() -> None:
         " NULL FROM seat",
         "INSERT OR REPLACE INTO match SELECT * FROM match",
         "INSERT OR REPLACE INTO match SELECT match_no + 9, match_id, env_no, split, purpose, schedule,"
-        " number, attempt, cluster, seed, 'truncated', 0, '', 0 FROM match",
+        " number, attempt, cluster, seed, 'truncated', 0, '', 0, NULL FROM match",
         "INSERT OR REPLACE INTO agent SELECT * FROM agent",
         "INSERT OR REPLACE INTO env SELECT * FROM env",
     ],
@@ -615,7 +615,8 @@ def old_store(tmp_path: Path, store: LeagueStore) -> tuple[Path, str]:
     old.executescript(SCHEMA_1)
     old.execute("ATTACH ? AS new", (str(store.path),))
     for table in ("agent", "env", "match"):
-        old.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+        columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
+        old.execute(f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}")
     old.execute(
         "INSERT INTO main.seat SELECT match_no, seat, agent_no, learner, outcome, reward, invalid,"
         " forfeited, tokens FROM new.seat"
@@ -646,7 +647,7 @@ def test_an_older_store_is_migrated_when_it_is_written(old_store, store: LeagueS
         team = spec(9, seats=("new", "c"), teams=(0, 1))
         writer.report(team, result(team))
     database = sqlite3.connect(path)
-    assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    assert database.execute("PRAGMA user_version").fetchone() == (3,)
     assert database.execute("PRAGMA foreign_key_check").fetchall() == []
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         database.execute("DELETE FROM agent")
