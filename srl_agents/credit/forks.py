@@ -258,10 +258,12 @@ def _deciding(
 ) -> dict[int, int]:
     """Seats that answered anew at the decision -> number of that turn among their own.
 
-    A seat is on move in the step if it read the same there in every alternative: what comes later depends on
-    what was answered, and has a turn index beyond the number of seats.
+    A seat is on move in the step if its turn has the step's number. Records without steps show it by what the
+    seat read, the same in every alternative, at a turn index within the number of seats.
     """
     found: dict[int, int] = {}
+    turns = [turn for trajectory in parent.trajectories for turn in trajectory.turns]
+    step = next((turn.step for turn in turns if turn.turn_index == decision), -1)
     for trajectory in parent.trajectories:
         seat = trajectory.seat
         first = {_first_sampled(branch.trajectories[seat]) for branch in branches}
@@ -271,7 +273,8 @@ def _deciding(
         turn = trajectory.turns[k]
         last = decision + (len(parent.trajectories) - 1 if joint else 0)
         same = {turn.observation, *(b.trajectories[seat].turns[k].observation for b in branches)}
-        if decision <= turn.turn_index <= last and (not joint or len(same) == 1):
+        together = len(same) == 1 if step < 0 else turn.step == step
+        if decision <= turn.turn_index <= last and (together or not joint):
             found[seat] = k
     return found
 

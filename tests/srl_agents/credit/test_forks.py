@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srl_agents.agents import ScriptedPolicy
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.estimators import ESTIMATORS, Earned
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.records import Branch, Episode, MatchSpec
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.branches import branch_spec
 from srl_agents.testing.forked_updates import earned_by, forked_in, played
 from srl_envs.errors import ConfigError
 
@@ -168,6 +171,25 @@ def test_seats_of_a_joint_fork_are_those_that_read_the_same() -> None:
     assert (list(one.forks[0].choices), one.forks[0].end) == ([0], 0)
 
 
+def test_steps_of_the_records_decide_who_answered_together() -> None:
+    """A game may hide what was done, so that the next seat reads the same whatever it was."""
+    parent = played(ROOT, [[1.0], [0.0]])
+    branch = branch_of(parent, 0, 1, [[0.0], [1.0]], joint=True)
+    for steps, seats in (((0, 0), [0, 1]), ((0, 1), [0])):
+        forest = earned_by([in_steps(parent, steps), in_steps(branch, steps)]).forest
+        assert forest is not None
+        assert sorted(forest.forks[0].choices) == seats
+
+
+def in_steps(episode: Episode, steps: Sequence[int]) -> Episode:
+    """The episode with the number of the step at each seat's only turn."""
+    seats = tuple(
+        replace(own, turns=(replace(own.turns[0], step=step),))
+        for own, step in zip(episode.trajectories, steps, strict=True)
+    )
+    return replace(episode, trajectories=seats)
+
+
 def test_magrpo_gives_all_agents_of_a_joint_action_its_one_advantage() -> None:
     parent = played(ROOT, [[1.0], [1.0]])
     joint = branch_of(parent, 0, 1, [[0.2], [0.2]], joint=True)
@@ -223,6 +245,32 @@ def with_kept_reward(branch: Episode, seat: int, reward: float) -> Episode:
         outcome=reward,
     )
     return replace(branch, trajectories=tuple(seats))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "deciding"), [("iterated_dilemma-v0", [0, 1]), ("hanabi_mini-v0", [1])]
+)
+def test_branches_that_rollouts_play_are_the_forks_of_an_update(
+    env_id: str, deciding: list[int]
+) -> None:
+    """Decision 2 is of both seats in the first game, and of seat 1 in the second, which begins there."""
+    spec = MatchSpec(
+        env_id=env_id, seed=1, split="train", seats=("bot:random",) * 2, learner_seats=(0, 1)
+    )
+    with Rollouts({"bot:random": ScriptedPolicy("random")}, root_seed=1) as rollouts:
+        (parent,) = rollouts.play([spec])
+        leaving = [branch_spec(parent, 2, alternative=a, joint=True) for a in (1, 2)]
+        leaving.append(branch_spec(parent, 2, alternative=1))
+        branches = rollouts.play(leaving, parents={spec.match_id: parent})
+    forest = earned_by([parent, *branches]).forest
+    assert forest is not None
+    joint, alone = forest.forks
+    assert (len(joint.matches), len(alone.matches)) == (3, 2)
+    assert sorted(joint.choices) == deciding
+    assert joint.end == alone.end
+    assert len(alone.choices) == 1
+    for places in joint.choices.values():
+        assert {k for _, k in places} == {1}
 
 
 # --- what teaches -----------------------------------------------------------------------------

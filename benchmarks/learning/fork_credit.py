@@ -1,0 +1,228 @@
+"""How well does each kind of credit rank replies by what they are worth? Many continuations say it.
+
+    nice -n 19 python -m benchmarks.learning.fork_credit [--seeds 901 902] [--starts 8]
+
+``tiny`` plays groups of matches with itself. Some decisions of the first match of each group are judged: the
+worth of the reply is the mean return of 200 continuations after it minus that of 200 before it. Every
+estimator credits the same replies from its own, small sample: 4 attempts, or forks of 4 alternatives.
+Shown are Spearman's correlations with the worth, pooled over start states; the ceiling is that of the two
+halves of the 200.
+
+A finished start state is saved at once, and an interrupted run goes on when the command is given again. Seeds
+901 and 902 are pilots, which no published comparison uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.learning.child_process import commit
+from srl_agents.agents import ModelPolicy
+from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.settings import CreditSettings
+from srl_agents.engines.embedded.engine import TransformersEngine
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.models.base_model import BaseModel
+from srl_agents.records import Episode, MatchSpec, Turn
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.branches import branch_spec
+from srl_agents.rollouts.counterfactual import Replays
+
+RESULTS = Path("benchmarks/results/fork_credit.json")
+GAMES = ("hanabi_mini-v0", "codewords_duet-v0")
+POLICY = "tiny"
+ATTEMPTS, ALTERNATIVES = 4, 4
+JUDGED = 3
+"""Decisions of a group's first match whose replies are judged, spread evenly over it."""
+CONTINUATIONS = 200
+CREDITS: dict[str, dict[str, Any]] = {
+    "group per episode": {},
+    "group per turn": {"level": "turn"},
+    "difference": {"mode": "cooperative", "cooperation": 1.0, "team_share": "difference"},
+    "c3": {"estimator": "c3", "level": "turn"},
+    "vine": {"estimator": "vine", "level": "turn"},
+    "tree": {"estimator": "tree", "level": "turn"},
+    "at_grpo": {"estimator": "at_grpo", "level": "turn"},
+}
+Row = dict[str, Any]
+Floats = NDArray[np.float64]
+Place = tuple[int, int, int]
+"""Attempt, seat, number of the turn among the seat's own."""
+
+
+def attempts(game: str, seed: int, start: int) -> list[MatchSpec]:
+    """Matches of the policy with itself from one start state."""
+    return [
+        MatchSpec(
+            env_id=game,
+            seed=1000 * seed + start,
+            split="train",
+            seats=(POLICY, POLICY),
+            learner_seats=(0, 1),
+            purpose="self",
+            schedule="fork_credit",
+            number=start,
+            attempt=attempt,
+        )
+        for attempt in range(ATTEMPTS)
+    ]
+
+
+def decisions(episode: Episode) -> list[tuple[int, int, Turn]]:
+    """(seat, number of the turn among its own, turn) in the order of play."""
+    found = [(t.seat, k, turn) for t in episode.trajectories for k, turn in enumerate(t.turns)]
+    return sorted(found, key=lambda place: place[2].turn_index)
+
+
+def branches(
+    rollouts: Rollouts, parent: Episode, decision: int, alternatives: Sequence[int]
+) -> list[Episode]:
+    """Fresh continuations from a decision of a match."""
+    specs = [branch_spec(parent, decision, alternative=a) for a in alternatives]
+    return rollouts.play(specs, parents={parent.spec.match_id: parent})
+
+
+def worth(rollouts: Rollouts, parent: Episode, place: int) -> tuple[float, float]:
+    """What the reply at one decision is worth, from either half of the continuations."""
+    played = decisions(parent)
+    seat = played[place][0]
+    numbers = range(ALTERNATIVES, ALTERNATIVES + CONTINUATIONS)
+
+    def value(at: int) -> Floats:
+        if at == len(played):
+            return np.full(CONTINUATIONS, parent.trajectories[seat].total_reward)
+        fresh = branches(rollouts, parent, played[at][2].turn_index, numbers)
+        return np.array([e.trajectories[seat].total_reward if e.valid else np.nan for e in fresh])
+
+    gains = value(place + 1) - value(place)
+    return float(np.nanmean(gains[::2])), float(np.nanmean(gains[1::2]))
+
+
+def credits_of(
+    parents: Sequence[Episode], forked: Sequence[Episode]
+) -> dict[str, dict[Place, float]]:
+    """Advantage of each parent's turn by each kind of credit; a turn that is left out has 0."""
+    names = {
+        id(turn): (a, t.seat, k)
+        for a, parent in enumerate(parents)
+        for t in parent.trajectories
+        for k, turn in enumerate(t.turns)
+    }
+    found: dict[str, dict[Place, float]] = {}
+    with closing(Replays()) as replays:
+        for name, settings in CREDITS.items():
+            assigner = CreditAssigner(CreditSettings(**settings), replayed=replays.outcomes)
+            rows, _ = assigner.assign([*parents, *forked], POLICY, POLICY)
+            found[name] = dict.fromkeys(names.values(), 0.0)
+            found[name] |= {names[id(t)]: float(a) for t, a in rows if id(t) in names}
+    return found
+
+
+def judged_start(rollouts: Rollouts, game: str, seed: int, start: int) -> list[Row]:
+    """Judged replies of one start state, with all credits."""
+    parents = [e for e in rollouts.play(attempts(game, seed, start)) if e.valid]
+    forked = [
+        branch
+        for parent in parents
+        for _, _, turn in decisions(parent)
+        for branch in branches(rollouts, parent, turn.turn_index, range(1, ALTERNATIVES))
+    ]
+    found = credits_of(parents, forked)
+    parent, rows = parents[0], []
+    played = decisions(parent)
+    spread = np.linspace(0, len(played) - 1, min(JUDGED, len(played))).astype(int)
+    for place in dict.fromkeys(spread.tolist()):
+        seat, k, turn = played[place]
+        own = {name: advantages[0, seat, k] for name, advantages in found.items()}
+        halves = worth(rollouts, parent, place)
+        rows.append({"decision": turn.turn_index, "worth": list(halves), **own})
+    return rows
+
+
+def ranks(values: Sequence[float]) -> Floats:
+    """Ranks from 0, ties in the middle of those they cover."""
+    array = np.asarray(values, dtype=np.float64)
+    below = (array[None, :] < array[:, None]).sum(axis=1)
+    equal = (array[None, :] == array[:, None]).sum(axis=1)
+    return np.asarray(below + (equal - 1) / 2, dtype=np.float64)
+
+
+def spearman(one: Sequence[float], other: Sequence[float]) -> float:
+    """Rank correlation; NaN where one of them is constant or there are fewer than three values."""
+    if len(one) < 3 or not np.ptp(one) or not np.ptp(other):
+        return float("nan")
+    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """Markdown: game and seed by kind of credit."""
+    names = ["ceiling", *CREDITS]
+    yield f"| game | seed | replies | {' | '.join(names)} |"
+    yield f"|---|--:|--:|{'--:|' * len(names)}"
+    for game, seed in dict.fromkeys((row["game"], row["seed"]) for row in rows):
+        own = [
+            r for row in rows if (row["game"], row["seed"]) == (game, seed) for r in row["replies"]
+        ]
+        halves = [spearman([r["worth"][0] for r in own], [r["worth"][1] for r in own])]
+        mean = [float(np.mean(r["worth"])) for r in own]
+        found = halves + [spearman([r[name] for r in own], mean) for name in CREDITS]
+        yield f"| {game} | {seed} | {len(own)} | {' | '.join(f'{v:.2f}' for v in found)} |"
+
+
+def measured(path: Path) -> list[Row]:
+    """Start states that are done."""
+    found: list[Row] = json.loads(path.read_text())["rows"] if path.exists() else []
+    return found
+
+
+def write(path: Path, rows: Sequence[Row], about: Mapping[str, Any]) -> None:
+    """Replace the results as a whole, so that an interruption leaves the old ones."""
+    half = path.with_suffix(".part")
+    half.write_text(json.dumps({**about, "rows": list(rows)}, indent=1) + "\n")
+    half.replace(path)
+
+
+def main() -> int:
+    """Judge what is missing, and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else ""
+    )
+    parser.add_argument("--games", nargs="+", default=list(GAMES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[901, 902])
+    parser.add_argument("--starts", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    about = {
+        "command": "python -m benchmarks.learning.fork_credit",
+        "commit": commit(),
+        "model": POLICY,
+        "continuations": CONTINUATIONS,
+    }
+    rows = measured(options.out)
+    done = {(row["game"], row["seed"], row["start"]) for row in rows}
+    sampling = SamplingSettings(max_new_tokens=32, temperature=1.0)
+    policy = ModelPolicy(TransformersEngine(BaseModel.load("tiny"), sampling))
+    for start in range(options.starts):
+        for seed in options.seeds:
+            with Rollouts({POLICY: policy}, root_seed=seed) as rollouts:
+                for game in options.games:
+                    if (game, seed, start) in done:
+                        continue
+                    replies = judged_start(rollouts, game, seed, start)
+                    rows.append({"game": game, "seed": seed, "start": start, "replies": replies})
+                    write(options.out, rows, about)
+                    print(f"{game}, seed {seed}, start {start}: {len(replies)} replies", flush=True)
+    print("\n".join(table(rows)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
