@@ -8,6 +8,9 @@ estimator credits the same replies from its own, small sample: 4 attempts, or fo
 Shown are Spearman's correlations with the worth, pooled over start states; the ceiling is that of the two
 halves of the 200.
 
+Start states at which the policy forfeits every match are left out: no reply there is worth more
+than another. `tiny` as it ships, without a prompt or an adapter, forfeits most matches of both games.
+
 A finished start state is saved at once, and an interrupted run goes on when the command is given again. Seeds
 901 and 902 are pilots, which no published comparison uses.
 """
@@ -127,8 +130,10 @@ def credits_of(
 
 
 def judged_start(rollouts: Rollouts, game: str, seed: int, start: int) -> list[Row]:
-    """Judged replies of one start state, with all credits."""
+    """Judged replies of one start state, with all credits; none where every match was forfeited."""
     parents = [e for e in rollouts.play(attempts(game, seed, start)) if e.valid]
+    if all(parent.termination == "forfeit" for parent in parents):
+        return []
     forked = [
         branch
         for parent in parents
