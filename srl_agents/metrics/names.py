@@ -99,7 +99,10 @@ MEANINGS = {
     "game/NAME/share": "share of the learner's next matches that are of the game (with environments)",
     "game/NAME/level": "mean level of the learner's next matches in the game, from 0 (with levels)",
     "memory/allocated_gb": "GB that torch had allocated at most (GPU), or that the process holds (CPU)",
-    "generate_s": "seconds spent playing (all learners)",
+    "generate_s": "seconds spent playing (all learners), without branches",
+    "forks/branches": "branches played (with forks)",
+    "forks/tokens": "reply tokens sampled in branches, beside those of the matches that they leave",
+    "forks_s": "seconds spent playing branches",
     "train_s": "seconds spent in updates (all learners)",
     "publish_s": "seconds spent on naming and installing new versions (all learners)",
     "wait_s": "seconds in which training waited for matches (asynchronous)",
@@ -157,14 +160,14 @@ REWARD_SPREAD = ("mean", "std", "min", "max")
 _COMPONENT = "reward/"
 
 WALL_CLOCK = (
-    "generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
+    "generate_s", "forks_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
     "wait_s", "overlap_s", "generation_idle_s", "queued",
     "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
     "prompt_tokens/computed", "requests_in_flight", "environments_s",
     "first_token_s/p50", "first_token_s/p99", "between_tokens_s/p50", "between_tokens_s/p99",
     "batch_rows", "batch_share", "prompt_tokens/host", "prompt_tokens/disk",
-    "memory/device_free_gb", "memory/reserved_gb", "phase/play", "phase/judge", "phase/credit",
-    "phase/update", "phase/publish", "phase/look", "phase/snapshot", "phase/checkpoint",
+    "memory/device_free_gb", "memory/reserved_gb", "phase/play", "phase/branch", "phase/judge",
+    "phase/credit", "phase/update", "phase/publish", "phase/look", "phase/snapshot", "phase/checkpoint",
 )  # fmt: skip
 """Metrics that differ between two equal runs."""
 

@@ -24,6 +24,7 @@ from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import Attention, BaseType, Description, Head, Traffic
 from srl_agents.models.sources import catalog
 from srl_agents.recipes.sections.base_models import Base
+from srl_agents.recipes.sections.fork_choice import ForkSettings
 from srl_agents.recipes.sections.games import Game
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import canonical_json
@@ -282,7 +283,7 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
     reply = recipe.rollout.max_new_tokens
     player = f"bot:{bot}" if bot else "random legal play"
     return Traffic(
-        rows=matches * max(1, round(turns)),
+        rows=round(matches * max(1, round(turns)) * _with_branches(recipe.forks, turns)),
         prompt_tokens=max(prompts),
         reply_tokens=reply,
         mean_prompt_tokens=sum(prompts) / len(prompts),
@@ -291,6 +292,13 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
         mean_new_tokens=_new_tokens(texts, tokens_of, recipe.rollout.group_size),
         source=f"{_EPISODES} episodes of {player}, {counted}; every reply at its limit",
     )
+
+
+def _with_branches(forks: ForkSettings | None, turns: float) -> float:
+    """Rows of matches and branches per row of the matches: one that leaves turn t has the turns from t on."""
+    if forks is None:
+        return 1.0
+    return 1 + forks.share * (forks.alternatives - 1) * (max(1.0, turns) + 1) / 2
 
 
 def _new_tokens(texts: Sequence[tuple[int, str]], tokens_of: Count, group_size: int) -> float:

@@ -42,6 +42,7 @@ from srl_agents.recipes.sections.base_models import (
 )
 from srl_agents.recipes.sections.environment import GameOptions
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.recipes.sections.fork_choice import ForkSettings
 from srl_agents.recipes.sections.games import Game, GameSettings, Shared, resolved
 from srl_agents.recipes.sections.generation import GenerationSettings
 from srl_agents.recipes.sections.memory import MemorySettings
@@ -127,6 +128,9 @@ class LeagueRecipe(GameOptions):
     ``init_adapter``."""
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     """How experience is collected."""
+    forks: ForkSettings | None = None
+    """Decisions of learners that are answered again after each update's matches, for estimators of ``credit``
+    that compare alternatives; absent: none."""
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
     """Opponents of learners, and how often they are met."""
     exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)

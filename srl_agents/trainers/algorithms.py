@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_agents.trainers.prefix_sharing import ShareSetting
@@ -140,7 +141,8 @@ def check_group_size(plan: Plan) -> None:
     Raises:
         ConfigError: there is one attempt per start state.
     """
-    if plan.group_size < 2:
+    alternatives = ESTIMATORS.find(plan.credit.estimator).reads_forks
+    if plan.group_size < 2 and not alternatives:
         raise ConfigError(
             f"rollout: group_size={plan.group_size}: one attempt is its own baseline, so every "
             "advantage would be 0. Use 2 or more."

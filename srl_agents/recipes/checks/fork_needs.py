@@ -9,16 +9,19 @@ from srl_agents.league.settings import require
 from srl_agents.recipes.checks.opponents import trained_games
 
 if TYPE_CHECKING:
+    from srl_agents.recipes.sections.fork_choice import ForkSettings
     from srl_agents.recipes.settings import LeagueRecipe
 
 
 def check_fork_needs(recipe: LeagueRecipe) -> None:
-    """Refuse an estimator that compares alternatives where the recipe makes none.
+    """Refuse an estimator that compares alternatives where the recipe makes none, and forks of no use.
 
     Raises:
-        ConfigError: names the estimator and the game.
+        ConfigError: names the estimator and the game, or the section that forks do not work with.
     """
-    forks = getattr(recipe, "forks", None)
+    forks = recipe.forks
+    if forks is not None:
+        _check_forks(recipe, forks)
     for game in trained_games(recipe):
         name = game.credit.estimator
         kind = ESTIMATORS.find(name)
@@ -28,7 +31,46 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
             "recipe makes none. Add a section `forks`, or use 'group'.",
         )
         require(
+            forks is None or kind.reads_forks,
+            f"forks: credit.estimator={name!r} of {game.name} compares no alternatives of a decision. Use "
+            "c3, vine, tree, at_grpo, magrpo or magrpo_crossed, or leave out forks.",
+        )
+        if forks is not None:
+            beyond = [seat for seat in forks.seats if seat >= game.seats]
+            require(
+                not beyond, f"forks.seats: {beyond} in {game.name}, which has {game.seats} seats."
+            )
+        require(
             not kind.needs_answers,
             f"credit.estimator={name!r} of {game.name}: it asks the policy how likely the right answer was, "
             "which a recipe cannot. Pass answer_logprobs to `srl_agents.credit`, or use 'group'.",
         )
+
+
+def _check_forks(recipe: LeagueRecipe, forks: ForkSettings) -> None:
+    """Refuse forks beside what plays or learns otherwise."""
+    require(
+        recipe.generation is None,
+        "forks: another process plays this recipe's matches, and branches are played here; leave out "
+        "asynchronous and placement 'disaggregated', or forks.",
+    )
+    other = [base.training.algorithm for base in recipe.bases if base.training.algorithm != "grpo"]
+    require(
+        not other, f"forks: {', '.join(other)} has no use for alternatives; use algorithm 'grpo'."
+    )
+    require(
+        recipe.sharing is None or recipe.sharing.kind != "rollouts",
+        "forks: sharing kind 'rollouts' compares whole attempts; leave out one of the two.",
+    )
+    names = [game.credit.estimator for game in trained_games(recipe)]
+    biased = [name for name in names if name != "at_grpo"]
+    require(
+        forks.path != "best" or not biased,
+        f"forks.path='best': {', '.join(biased)} averages over what comes later, which is biased behind a "
+        "best alternative; only at_grpo is not. Use path 'sampled' or 'parent'.",
+    )
+    joint = {ESTIMATORS.find(name).needs_joint for name in names}
+    require(
+        len(joint) == 1,
+        f"forks: of {', '.join(names)} some compare joint actions and others do not; use one kind.",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from srl_agents.coordination.processes import Processes
@@ -51,6 +51,7 @@ class Matches:
         finished: Finished | None = None,
         *,
         most_void: float = 0.5,
+        parents: Mapping[str, Episode] | None = None,
     ) -> list[Episode]:
         """Play and store; all processes return the same.
 
@@ -59,6 +60,7 @@ class Matches:
             specs: the matches.
             finished: called with each match.
             most_void: share of matches that may be lost before nothing can be concluded from the rest.
+            parents: match id -> episode, of the matches that branches among the specs leave.
 
         Raises:
             SandboxError: more could not be finished.
@@ -74,7 +76,7 @@ class Matches:
         self.budgets.take(specs)
         with self._whole():
             played = self.rollouts.play(
-                own, self.view.advance, finished if single_process else keep
+                own, self.view.advance, finished if single_process else keep, parents
             )
         episodes = self.processes.interleave(played)
         self.budgets.give_back(specs, episodes)

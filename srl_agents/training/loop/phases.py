@@ -1,8 +1,9 @@
 """One update of a league run: named phases in a fixed order, each of which reads what earlier ones left.
 
-``play`` matches, ``judge`` the episodes, ``credit`` them, ``update`` the weights, ``publish`` the new
-versions, ``look`` at them on eval seeds, ``report`` the metrics, take a ``snapshot``, write a
-``checkpoint``. A phase changes the parts and the `Update`, and calls no other phase.
+``play`` matches, ``branch`` them where the recipe has forks, ``judge`` the episodes, ``credit`` them,
+``update`` the weights, ``publish`` the new versions, ``look`` at them on eval seeds, ``report`` the metrics,
+take a ``snapshot``, write a ``checkpoint``. A phase changes the parts and the `Update`, and calls no other
+phase.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ class Update:
     score: float | None = None
     """Mean points per game of the learners in this update's look, if there was one."""
 
+    @property
+    def whole(self) -> list[Episode]:
+        """Episodes from their start, which say how learners play; branches begin where they were left."""
+        return [episode for episode in self.episodes if episode.spec.branch is None]
+
 
 Phase = Callable[[Parts, Update], None]
 
@@ -77,6 +83,26 @@ def play(parts: Parts, update: Update) -> None:
     update.run |= {
         "tokens_per_s": tokens / max(update.run["generate_s"], 1e-9),
         "void": float(sum(not e.valid for e in update.episodes)),
+    }
+
+
+def branch(parts: Parts, update: Update) -> None:
+    """Answer decisions of the learners again, and play on from there; the branches join the episodes."""
+    if parts.forking is None:
+        return
+    started = time.monotonic()
+    branches = parts.forking.play(
+        update.episodes,
+        update.players,
+        lambda specs, parents: parts.matches.play(
+            f"update {update.number}: branches", specs, parents=parents
+        ),
+    )
+    update.episodes = [*update.episodes, *branches]
+    update.run |= {
+        "forks/branches": float(len(branches)),
+        "forks/tokens": float(sum(sum(e.result().tokens) for e in branches)),
+        "forks_s": time.monotonic() - started,
     }
 
 
@@ -148,8 +174,8 @@ def _credit(parts: Parts, update: Update, name: str) -> None:
     learner = parts.learners[name]
     live = next(agent for agent, player in update.players.items() if player == name)
     batch, metrics = parts.experience[name].batch(name, update.judged, live)
-    if update.judged is not update.episodes and "reward" in metrics:
-        metrics["reward"] = rule_reward(update.episodes, live)
+    if "reward" in metrics and (update.judged is not update.episodes or parts.forking is not None):
+        metrics["reward"] = rule_reward(update.whole, live)
     if isinstance(batch, TrainingBatch):
         most = None if parts.ahead is None else parts.ahead.max_staleness
         batch, ages = of_age(batch, learner.version, most)
@@ -157,7 +183,7 @@ def _credit(parts: Parts, update: Update, name: str) -> None:
     if parts.exchange is not None:
         batch, exchanged = parts.exchange.extend(name, batch)
         metrics |= exchanged
-    metrics |= reward_statistics(update.episodes, live)
+    metrics |= reward_statistics(update.whole, live)
     update.learners[name] = metrics | update.components.get(name, {})
     if batch is not None:
         update.batches[name] = batch
@@ -247,6 +273,7 @@ def checkpoint(parts: Parts, update: Update) -> None:
 
 PHASES: Mapping[str, Phase] = {
     "play": play,
+    "branch": branch,
     "judge": judge,
     "credit": credit,
     "update": step,

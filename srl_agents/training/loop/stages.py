@@ -60,6 +60,7 @@ from srl_agents.training.loop.matches import Matches
 from srl_agents.training.loop.versions import LeagueVersions
 from srl_agents.training.parts.budgets import Budgets
 from srl_agents.training.parts.exchange_rounds import RolloutExchange
+from srl_agents.training.parts.forking import Forking, make_forking
 from srl_agents.training.parts.guests import (
     check_pinned_files,
     desks,
@@ -159,6 +160,8 @@ class Parts(Learning):
     """The bases with their engines."""
     league: League
     matches: Matches
+    forking: Forking | None
+    """Plays the branches of the recipe's forks, if it has any."""
     versions: LeagueVersions
     idle: IdleLearners
     meter: SystemMeter
@@ -478,6 +481,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         playing=playing.bases,
         league=league,
         matches=matches,
+        forking=make_forking(recipe),
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
         meter=SystemMeter(devices_of(learning.bases), learning.opened),

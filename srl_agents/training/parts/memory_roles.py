@@ -24,6 +24,7 @@ _JUDGE = frozenset({"base", "reward model"})
 _KEPT = frozenset({"adapters", "critic", "optimizer state", "reward model", "reward optimizer"})
 NEEDS = {
     "play": _PLAY,
+    "branch": _PLAY,
     "judge": _JUDGE,
     "credit": _READ,
     "gradients": _READ,

@@ -1,0 +1,180 @@
+"""Branches of an update's matches: which decisions fork, and in which rounds they are played."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from srl_agents.credit.estimators import ESTIMATORS
+from srl_agents.recipes.sections.fork_choice import ForkSettings
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Episode, MatchSpec, Turn
+from srl_agents.rollouts.branches import branch_spec
+
+Play = Callable[[Sequence[MatchSpec], Mapping[str, Episode]], list[Episode]]
+"""(specs of branches, match id -> parent) -> episodes in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """One decision that may fork."""
+
+    episode: Episode
+    seat: int
+    turn: Turn
+
+    @property
+    def place(self) -> int:
+        return self.turn.turn_index
+
+    @property
+    def surprise(self) -> float:
+        """Mean negative log-probability of the reply's tokens: an estimate of the entropy there, in nats."""
+        return -float(np.mean(self.turn.logprobs)) if self.turn.logprobs else 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Reply tokens of the match from this decision on: what a branch is expected to take."""
+        return sum(
+            len(turn.completion_ids)
+            for own in self.episode.trajectories
+            for turn in own.turns
+            if turn.step >= self.turn.step
+        )
+
+
+class Forking:
+    """Makes and plays the branches of an update. Holds nothing between updates.
+
+    Args:
+        settings: see `ForkSettings`.
+        seed: of the run; every choice depends on it and on the match alone.
+        joint: whether all seats on move in a step answer anew together, or one while the others keep their
+            replies.
+    """
+
+    def __init__(self, settings: ForkSettings, seed: int, *, joint: bool = False) -> None:
+        self._settings, self._seed, self._joint = settings, seed, joint
+
+    def play(
+        self, episodes: Sequence[Episode], learners: Collection[str], play: Play
+    ) -> list[Episode]:
+        """Play all branches of an update's matches, in rounds where a path goes on from an alternative.
+
+        Args:
+            episodes: as they were played; lost ones have no branches.
+            learners: agent ids whose decisions may fork.
+            play: plays specs.
+        """
+        left = math.inf if self._settings.tokens is None else float(self._settings.tokens)
+        parents = [episode for episode in episodes if episode.valid]
+        if self._settings.path == "parent":
+            found = [d for e in parents for d in self._chosen(e, self._decisions(e, learners))]
+            chosen, _ = self._within(found, left)
+            return self._branches(chosen, play)
+        return self._in_rounds(parents, learners, play, left)
+
+    def _in_rounds(
+        self, parents: Sequence[Episode], learners: Collection[str], play: Play, left: float
+    ) -> list[Episode]:
+        """Fork the first decision of each path, choose an alternative, and go on behind it."""
+        played: list[Episode] = []
+        paths, after = list(parents), [-1] * len(parents)
+        while paths:
+            heads: list[_Decision] = []
+            for episode, step in zip(paths, after, strict=True):
+                later = [d for d in self._decisions(episode, learners) if d.turn.step > step]
+                heads += later[:1]
+            chosen, left = self._within(heads, left)
+            if not chosen:
+                break
+            made = self._branches(chosen, play)
+            played += made
+            each = self._settings.alternatives - 1
+            paths, after = [], []
+            for number, decision in enumerate(chosen):
+                mine = [e for e in made[number * each : (number + 1) * each] if e.valid]
+                paths.append(self._next(decision, [decision.episode, *mine]))
+                after.append(decision.turn.step)
+        return played
+
+    def _next(self, decision: _Decision, alternatives: Sequence[Episode]) -> Episode:
+        """The alternative in which the path goes on."""
+        if self._settings.path == "sampled":
+            return alternatives[int(self._draws(decision.episode).integers(len(alternatives)))]
+        return max(alternatives, key=lambda e: e.trajectories[decision.seat].outcome)
+
+    def _branches(self, chosen: Sequence[_Decision], play: Play) -> list[Episode]:
+        specs = [
+            branch_spec(d.episode, d.place, alternative=k, joint=self._joint)
+            for d in chosen
+            for k in range(1, self._settings.alternatives)
+        ]
+        return play(specs, {d.episode.spec.match_id: d.episode for d in chosen}) if specs else []
+
+    def _decisions(self, episode: Episode, learners: Collection[str]) -> list[_Decision]:
+        """Decisions of learning seats that were made in this match, in order; if joint, one per step."""
+        own = [
+            _Decision(episode, own.seat, turn)
+            for own in episode.trajectories
+            if own.policy in learners
+            and own.seat in episode.spec.learner_seats
+            and (not self._settings.seats or own.seat in self._settings.seats)
+            for turn in own.turns
+            if turn.completion_ids and not turn.inherited
+        ]
+        own.sort(key=lambda d: d.place)
+        if not self._joint:
+            return own
+        first: dict[int, _Decision] = {}
+        for seat in episode.trajectories:
+            for turn in seat.turns:
+                known = first.get(turn.step)
+                if known is None or turn.turn_index < known.place:
+                    first[turn.step] = _Decision(episode, seat.seat, turn)
+        return [first[step] for step in dict.fromkeys(d.turn.step for d in own)]
+
+    def _chosen(self, episode: Episode, found: Sequence[_Decision]) -> list[_Decision]:
+        """The share of a match's decisions that fork."""
+        count = math.ceil(self._settings.share * len(found))
+        if count >= len(found):
+            return [*found]
+        if self._settings.choose == "entropy":
+            ranked = sorted(found, key=lambda d: (-d.surprise, d.place))
+        else:
+            ranked = [found[k] for k in self._draws(episode).permutation(len(found))]
+        return sorted(ranked[:count], key=lambda d: d.place)
+
+    def _within(self, found: Sequence[_Decision], left: float) -> tuple[list[_Decision], float]:
+        """Decisions whose branches fit what is left of the tokens, and what is left then.
+
+        Which come first is drawn, so that a limit does not prefer early matches.
+        """
+        if math.isinf(left):
+            return [*found], left
+        ranked = sorted(found, key=lambda d: (self._rank(d), d.place))
+        taken: set[int] = set()
+        for decision in ranked:
+            cost = decision.tokens * (self._settings.alternatives - 1)
+            if cost <= left:
+                taken.add(id(decision))
+                left -= cost
+        return [d for d in found if id(d) in taken], left
+
+    def _rank(self, decision: _Decision) -> float:
+        return float(self._draws(decision.episode, decision.place + 1).random())
+
+    def _draws(self, episode: Episode, *more: int) -> np.random.Generator:
+        match = int(episode.spec.match_id[:15], 16)
+        return np.random.default_rng([self._seed, match, *more])
+
+
+def make_forking(recipe: LeagueRecipe) -> Forking | None:
+    """What plays a recipe's branches; None without forks."""
+    if recipe.forks is None:
+        return None
+    kinds = [ESTIMATORS.find(game.credit.estimator) for game in recipe.games]
+    return Forking(recipe.forks, recipe.seed, joint=any(kind.needs_joint for kind in kinds))
