@@ -14,9 +14,10 @@ from srl_agents.league.ratings.focal_returns import (
     cross_play,
     focal_returns,
 )
+from srl_agents.league.ratings.overall import overall
 from srl_agents.league.ratings.pairs import Pairs
 from srl_agents.league.ratings.tables import Interval, RatingTable, head_to_head, rate, rate_teams
-from srl_agents.league.ratings.transfer import MeasuredGame, on_one_scale, transfer_table
+from srl_agents.league.ratings.transfer import MeasuredGame, transfer_table
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_envs import spec as env_spec
 from srl_envs.errors import UnknownEnvironmentError
@@ -77,7 +78,7 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
     anchors = [a.agent_id for a in agents if a.role == "anchor"]
     statuses = []
     with store.snapshot():
-        games: dict[str, Pairs] = {}
+        games: dict[str, RatingTable] = {}
         for env_id, options in store.environments():
             schedule = store.last_schedule(env_id, options)
             if schedule is None:
@@ -94,7 +95,7 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
             clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
             mode = _mode(env_id)
             if mode != "cooperative" and not teams:
-                games[f"{env_id} {options}" if env_id in games else env_id] = pairs
+                games[f"{env_id} {options}" if env_id in games else env_id] = table
             seated = (
                 store.seated(env_id, options=options, schedule=schedule)
                 if mode != "competitive"
@@ -119,8 +120,10 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
                 )
             )
     if len(games) > 1 and store.count(split="train"):
-        together = rate(on_one_scale(games), anchors=anchors)
-        statuses.append(Status(ALL_GAMES, f"{len(games)} games", together, {}))
+        together = overall(games)
+        if together is not None:
+            title = f"{len(games)} games, each counts alike"
+            statuses.append(Status(ALL_GAMES, title, together, {}))
     return [replace(status, title=_title(status, statuses)) for status in statuses]
 
 

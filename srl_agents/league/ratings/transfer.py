@@ -17,7 +17,6 @@ import numpy as np
 
 from srl_agents.league.ratings.focal_returns import SeatedResult
 from srl_agents.league.ratings.intervals import Interval, paired_interval
-from srl_agents.league.ratings.pairs import Pairs
 
 BOT = "bot:"
 
@@ -114,24 +113,6 @@ def over_games(rows: Sequence[Gain], *, trained: bool) -> dict[str, Interval]:
         )
         for learner, gains in own.items()
     }
-
-
-def on_one_scale(games: Mapping[str, Pairs]) -> Pairs:
-    """Results of several games as those of one, for a rating over all of them.
-
-    A bot plays differently in each game, so it gets the game's name; learners and their start join the
-    games. Cooperative games, which have no winner, are to be left out.
-    """
-    rows: list[tuple[str, str, float, str]] = []
-    for game, pairs in games.items():
-        names = [f"{name} in {game}" if name.startswith(BOT) else name for name in pairs.agents]
-        rows += [
-            (names[a], names[b], float(score), f"{game} {cluster}")
-            for a, b, score, cluster in zip(
-                pairs.a_M, pairs.b_M, pairs.score_M, pairs.cluster_M, strict=True
-            )
-        ]
-    return Pairs.of(rows)
 
 
 _Met = tuple[str, str, tuple[int, ...]]

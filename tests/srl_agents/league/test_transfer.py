@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from srl_agents.league.ratings.focal_returns import SeatedResult
-from srl_agents.league.ratings.pairs import Pairs
-from srl_agents.league.ratings.tables import rate
 from srl_agents.league.ratings.transfer import (
     MeasuredGame,
-    on_one_scale,
     over_games,
     transfer_table,
 )
@@ -42,15 +39,6 @@ def test_a_learner_that_met_nobody_whom_its_start_met_has_no_row() -> None:
     results = [SeatedResult(("alice@3", "tiny"), (1.0, -1.0), "seed 0")]
     only = MeasuredGame(name="x", mode="competitive", trained=True, results=results)
     assert transfer_table([only], {"alice@3": "tiny"}) == []
-
-
-def test_one_scale_over_games_knows_that_a_bot_is_somebody_else_in_each() -> None:
-    def pairs(points: float) -> Pairs:
-        return Pairs.of([("alice", "bot:random", points, str(seed)) for seed in range(10)])
-
-    together = on_one_scale({"easy": pairs(1.0), "hard": pairs(0.0)})
-    table = rate(together)
-    assert table.agents == ("bot:random in hard", "alice", "bot:random in easy")
 
 
 def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
