@@ -90,7 +90,8 @@ def test_vectors_hold_texts() -> None:
     assert [*info["invalid"]] == [None, None, None]
 
 
-def test_environments_of_others_appear_under_their_package() -> None:
+def test_environments_of_others_appear_under_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(srl_envs.registry, "_SPECS", dict(srl_envs.registry._SPECS))
     assert gymnasium_id("code_duel-v0") == "srl_envs/code_duel-v0"
     assert gymnasium_id("my.package/game-v2") == "my-package/game-v2"
     srl_envs.register(id="my.package/four-v2", entry_point=GAME, mode="competitive")

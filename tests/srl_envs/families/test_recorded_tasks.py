@@ -11,6 +11,7 @@ from collections_of_ours import ROWS, humaneval_rows, mbpp_rows, write
 from in_process import InProcess
 
 import srl_envs
+from srl_envs import registry
 from srl_envs.check_tasks import check_tasks
 from srl_envs.core import Streams, episode_entropy
 from srl_envs.errors import ConfigError
@@ -372,8 +373,9 @@ def test_rows_keep_the_contract(
 
 
 @pytest.fixture
-def register_rows() -> Callable[[str], str]:
-    """Registers code duel on one collection, as a third party would."""
+def register_rows(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Registers code duel on one collection, as a third party would; the next file's tests do not see it."""
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
 
     def register(source: str) -> str:
         name = f"tests/rows{abs(hash(source)) % 10**9}-v0"
