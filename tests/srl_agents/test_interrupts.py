@@ -14,6 +14,8 @@ import asyncio, os, signal, sys, threading, time
 from srl_agents.cli import main as cli
 from srl_agents import interrupts
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever starts the tests with nohup has it ignored
+
 def send(number):
     os.kill(os.getpid(), number)
 
