@@ -51,8 +51,8 @@ _SLACK = 0.06
 """Reserved and unused by torch's caching allocator. Out-of-memory messages of long runs report 1 to 20 %
 (213 MiB of 13.9 GiB in the issue above); with expandable segments the low end. Assumed, not measured here."""
 _HOST_S = 4.5e-3
-"""14 layers with one adapter of rank 16 took 72 ms of host time per decoding step of 64 rows under a profiler
-that takes an eighth of it, on the host of an H100 with torch 2.11 (docs/reference/gpu_checks.md)."""
+"""14 layers with one adapter of rank 16 took 72 ms of host time a decoding step of 64 rows under a profiler,
+on the host of an H100 with torch 2.11; an eighth of that is taken, by estimate, for the profiler's own."""
 
 DEVICES = {
     target.name: target
