@@ -104,7 +104,10 @@ class Forking:
     def _next(self, decision: _Decision, alternatives: Sequence[Episode]) -> Episode:
         """The alternative in which the path goes on."""
         if self._settings.path == "sampled":
-            return alternatives[int(self._draws(decision.episode).integers(len(alternatives)))]
+            draws = self._draws(
+                decision.episode, decision.place + 1, 1
+            )  # a path may stay in a match
+            return alternatives[int(draws.integers(len(alternatives)))]
         return max(alternatives, key=lambda e: e.trajectories[decision.seat].outcome)
 
     def _branches(self, chosen: Sequence[_Decision], play: Play) -> list[Episode]:

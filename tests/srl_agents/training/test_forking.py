@@ -127,6 +127,18 @@ def test_a_path_goes_on_in_an_alternative_round_by_round(path: str) -> None:
         )  # nothing behind it is better, and a path stays where it is then
 
 
+def test_a_sampled_path_chooses_anew_at_every_decision() -> None:
+    """One that stays in its match at the first decision leaves it at the second as often as any other."""
+    left = []
+    for seed in range(60):
+        table = Table()
+        Forking(ForkSettings(alternatives=2, path="sampled"), seed).play([PARENT], {ALICE}, table)
+        parents = [played[0].branch.parent for played in table.rounds if played[0].branch]
+        if parents[1] == parents[0]:
+            left.append(parents[2] != parents[1])
+    assert 0.2 < sum(left) / len(left) < 0.8
+
+
 @pytest.mark.parametrize(("tokens", "most"), [(1, 0), (4, 1), (6, 2), (100, 3)])
 def test_branches_stay_within_the_tokens_they_may_take(tokens: int, most: int) -> None:
     """The three decisions have 6, 4 and 2 reply tokens from there on."""
