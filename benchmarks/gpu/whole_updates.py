@@ -169,7 +169,7 @@ def measure(
 
 
 def _held(device: str) -> dict[str, float]:
-    """Bytes of the card that the allocator never uses at the same time as tensors, and that others hold."""
+    """Bytes of the card: what CUDA holds beside the allocator, and the most that the allocator reserved."""
     if device == "cpu":
         return {}
     free, total = torch.cuda.mem_get_info()

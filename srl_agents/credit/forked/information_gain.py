@@ -1,4 +1,4 @@
-"""A2TGPO: what a turn told the policy about the right answer, beside how the episode ended.
+"""A2TGPO: how much likelier a turn made the right answer, beside how the episode ended.
 
     IG_t = log p(answer | prompt of turn t + 1) - log p(answer | prompt of turn t)
     N_t  = (IG_t - mean) / (deviation + 1e-6)          among the attempts at one start state, per turn number

@@ -288,7 +288,7 @@ def test_inherited_turns_never_teach(estimator: str) -> None:
     assert rows
     assert not any(turn.inherited for turn, _ in rows)
     assert metrics["reward"] == pytest.approx((1.3 + 0.5) / 2), (
-        "branches are no play from the start"
+        "branches are not play from the start"
     )
 
 

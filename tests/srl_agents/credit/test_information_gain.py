@@ -1,4 +1,4 @@
-"""What turns told about the right answer, against sums done by hand."""
+"""Gains of the right answer's log-probability by turns, against sums done by hand."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -652,3 +653,24 @@ def test_an_older_store_is_migrated_when_it_is_written(old_store, store: LeagueS
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         database.execute("DELETE FROM agent")
     database.close()
+
+
+def test_a_store_from_before_branches_is_read_as_it_is_and_migrated(
+    tmp_path: Path, store: LeagueStore
+) -> None:
+    team = spec(3, teams=(0, 1))
+    store.report_many([(spec(0), result(spec(0))), (team, result(team))])
+    digest, path = store.content_digest(), tmp_path / "second.db"
+    second = sqlite3.connect(path)
+    with closing(sqlite3.connect(store.path)) as present:
+        present.backup(second)
+    second.executescript("ALTER TABLE match DROP COLUMN branch; PRAGMA user_version = 2;")
+    second.close()
+    with LeagueStore(path, mode="read") as reader:
+        assert reader.content_digest() == digest
+        assert reader.matches() == store.matches()
+        assert reader.pair_counts() == store.pair_counts()
+    with LeagueStore(path) as writer:
+        assert writer.content_digest() == digest
+        assert writer.report(spec(1), result(spec(1)))
+        assert writer.matches()[:2] == store.matches()
