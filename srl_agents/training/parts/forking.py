@@ -103,10 +103,8 @@ class Forking:
 
     def _next(self, decision: _Decision, alternatives: Sequence[Episode]) -> Episode:
         """The alternative in which the path goes on."""
-        if self._settings.path == "sampled":
-            draws = self._draws(
-                decision.episode, decision.place + 1, 1
-            )  # a path may stay in a match
+        if self._settings.path == "sampled":  # by decision, as a path may stay in a match
+            draws = self._draws(decision.episode, decision.place + 1, 1)
             return alternatives[int(draws.integers(len(alternatives)))]
         return max(alternatives, key=lambda e: e.trajectories[decision.seat].outcome)
 
