@@ -128,7 +128,7 @@ def test_the_loss_is_the_mean_over_reply_tokens_alone(base: BaseModel) -> None:
 
 @pytest.mark.slow
 def test_imitation_learns_replies_and_moves_no_neighbour(base: BaseModel) -> None:
-    agent = learner(base, learning_rate=3e-2)
+    agent = learner(base)
     learner(base, "bob", 2)
     before = base.adapter_tensors("bob")
     metrics = [agent.update(batch(rows(4))) for _ in range(40)]

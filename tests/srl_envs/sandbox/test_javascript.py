@@ -16,7 +16,7 @@ from srl_envs.sandbox import CodeExecutor, Limits
 pytestmark = pytest.mark.slow
 
 
-LIMITS = Limits(cpu_s=1.0, wall_s=20.0, memory_mib=128, output_kib=256)
+LIMITS = Limits(cpu_s=3.0, wall_s=20.0, memory_mib=128, output_kib=256)
 TIERS = ("namespaces", "landlock")
 
 if not shutil.which("node"):
