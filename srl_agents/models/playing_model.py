@@ -191,11 +191,20 @@ class PlayingModel(ABC):
             attention: what the tokens see.
         """
         self._enter(owners)
+        return self._run(ids_N, positions_N, keep_n, attention)
+
+    def _run(
+        self,
+        ids_N: torch.Tensor,
+        positions_N: torch.Tensor,
+        keep: torch.Tensor | int,
+        attention: RowAttention,
+    ) -> torch.Tensor:
         out = self._tree(
             input_ids=ids_N[None],
             position_ids=positions_N[None],
             use_cache=False,
-            logits_to_keep=keep_n,
+            logits_to_keep=keep,
             rows=attention,
         )
         return out.logits[0]  # type: ignore[no-any-return]
@@ -230,6 +239,8 @@ class LoRAPlaying(PlayingModel):
         packs: bool,
     ) -> None:
         super().__init__(tree)
+        self.whole = packs
+        """Whether the base's weights stay in place."""
         self._packed = _pack(tree) if packs else []
         self._tensors, self._file_name, self._scaling = tensors, file_name, scaling
         self._linears: dict[str, _RowLinear] = {}
@@ -240,6 +251,8 @@ class LoRAPlaying(PlayingModel):
             self._linears[name] = linear
         self._chosen: dict[str, int] = {}
         self._rank = 0
+        self.chosen_count = 0
+        """How often versions were made ready, which changes the addresses of their factors."""
 
     def rest(self, *, asleep: bool) -> None:
         """See `PlayingModel`; the base must be in memory."""
@@ -256,6 +269,7 @@ class LoRAPlaying(PlayingModel):
 
     def choose(self, names: Iterable[str]) -> None:
         """See `PlayingModel`; costs a copy of the factors."""
+        self.chosen_count += 1
         self._chosen = {name: place for place, name in enumerate(names)}
         versions = [self._tensors(name) for name in self._chosen]
         for layer, linear in self._linears.items():
@@ -270,16 +284,37 @@ class LoRAPlaying(PlayingModel):
             self._rank = pairs[0][0].shape[0] if pairs else 0
 
     def _enter(self, owners: Sequence[tuple[str | None, int]]) -> None:
-        others = None
-        if any(name is not None for name, _ in owners):
-            base = len(self._chosen)
-            rows = [base if name is None else self._chosen[name] for name, _ in owners]
-            counts = torch.tensor([count for _, count in owners])
-            owner_N1 = torch.tensor(rows).repeat_interleave(counts)[:, None]
-            of_column = torch.arange(base).repeat_interleave(self._rank)
-            others = (owner_N1 != of_column).to(self.device)
+        own = any(name is not None for name, _ in owners)
+        self._use(self.others(owners) if own else None)
+
+    def others(self, owners: Sequence[tuple[str | None, int]]) -> torch.Tensor | None:
+        """(N, versions x rank) on the device, True for factors that are not the token's; None where no
+        version is ready."""
+        base = len(self._chosen)
+        if not base:
+            return None
+        rows = [base if name is None else self._chosen[name] for name, _ in owners]
+        counts = torch.tensor([count for _, count in owners])
+        owner_N1 = torch.tensor(rows).repeat_interleave(counts)[:, None]
+        of_column = torch.arange(base).repeat_interleave(self._rank)
+        return (owner_N1 != of_column).to(self.device)
+
+    def _use(self, others: torch.Tensor | None) -> None:
         for linear in self._linears.values():
             linear.others = others
+
+    def pass_of(
+        self,
+        ids_N: torch.Tensor,
+        positions_N: torch.Tensor,
+        others: torch.Tensor | None,
+        keep: torch.Tensor | int,
+        attention: RowAttention,
+    ) -> torch.Tensor:
+        """`logits` whose owners are a tensor of `others`: nothing in it depends on the host's data, so the
+        kernels that it launches may be captured. ``keep`` 0 is every token."""
+        self._use(others)
+        return self._run(ids_N, positions_N, keep, attention)
 
 
 def _contained(down: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 import torch
 
 from srl_agents.caching.policies.contract import Knowledge
+from srl_agents.engines.embedded.captured_passes import Capture, CapturedPasses, capture_of
 from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.kv_packing import EightBits
 from srl_agents.engines.embedded.kv_tiers import KVTiers
@@ -26,15 +27,18 @@ from srl_agents.engines.embedded.row_attention import (
     PassAttention,
     Stretch,
     Tails,
+    computed,
     shared_parts,
     tail_places,
 )
 from srl_agents.engines.embedded.row_pace import Pace
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.token_choice import draw
-from srl_agents.models.playing_model import PlayingModel
+from srl_agents.models.playing_model import LoRAPlaying, PlayingModel
 from srl_envs.errors import ReplyRoomError
 
+_NEVER = 10**9
+"""Of `read_in_place`: every row copies."""
 _LOOKAHEAD = 64
 """Rows in the line that are looked at for one that fits."""
 
@@ -61,6 +65,8 @@ class Decoder:
         cache_bytes: of prefixes that are kept when no row reads them.
         tiers: where prefixes go that are more; unused where prefixes are not shared.
         clock: seconds, of waiting and of steps.
+        capture: of passes that are one token per row; None: as is usual on the model's device. Rows copy
+            all that they read then, and tails are as long from the start as they will be.
     """
 
     def __init__(
@@ -72,8 +78,9 @@ class Decoder:
         cache_bytes: int,
         tiers: KVTiers | None = None,
         clock: Callable[[], float] = time.monotonic,
+        capture: Capture | None = None,
     ) -> None:
-        self._model, self._settings = model, settings
+        self._model = model
         self._tiers = tiers if settings.share_prefixes else None
         self._live_tokens, self._cache_bytes = live_tokens, cache_bytes
         self._eight_bits = EightBits.of(model) if settings.eight_bits else None
@@ -85,8 +92,17 @@ class Decoder:
         self.rows: list[Row] = []
         """Rows whose replies are being written, by slot."""
         self._tails = Tails(model)
+        capture = capture or capture_of(model)
+        self._captured: CapturedPasses | None = None
+        if capture is not None and isinstance(model, LoRAPlaying):
+            self._captured = CapturedPasses(model, self._tails, capture)
+        self._settings = self._of(settings)
         self._tree = self._new_tree()
         self._pace = Pace(settings.objectives, clock)
+
+    def _of(self, settings: DecodingSettings) -> DecodingSettings:
+        """Settings as they are followed: a captured pass reads nothing but tails."""
+        return settings if self._captured is None else replace(settings, read_in_place=_NEVER)
 
     def require_room(self, row: Row) -> None:
         """Refuse a row that needs more memory than there is for all live rows.
@@ -115,14 +131,14 @@ class Decoder:
         self.rows.clear()
         self.reading.clear()
         self.waiting.clear()
-        self._tails.clear()
+        self._give_tails_back()
         self._tree = self._new_tree()
         self._model.choose(())
         return rows
 
     def lower(self, settings: DecodingSettings) -> None:
         """Go on with other limits and half of the kept prefixes; live rows start again."""
-        self._settings, self._cache_bytes = settings, self._cache_bytes // 2
+        self._settings, self._cache_bytes = self._of(settings), self._cache_bytes // 2
         self.waiting.extend(self.clear())
 
     def add(self, row: Row) -> None:
@@ -157,11 +173,11 @@ class Decoder:
         pieces = self._pieces(most)
         begun = self._begun({piece.node: piece.first + piece.size for piece in pieces})
         self._choose({row.version for row in self._live if row.version is not None})
-        longest = max((row.tail + 1 for row in self.rows), default=0)
+        longest = max(map(self._reserved, self.rows), default=0)
         self._tails.require(len(self.rows), longest, self._live_tokens - self._tree.held_places)
         for slots, part in self._passes(pieces):
             pass_s = time.monotonic()
-            tokens = self._pass(slots, part, begun)
+            tokens = self._step_of(slots, part, begun)
             if self._tiers is not None:
                 self._tiers.computed(tokens, time.monotonic() - pass_s)
         self._tree.shrink()
@@ -290,6 +306,15 @@ class Decoder:
             copied = min(copied, self._settings.read_in_place)
         return copied + len(row.uniforms)
 
+    def _reserved(self, row: Row) -> int:
+        """Places of a row's tail: in use with the next token, or, so that addresses stay, ever."""
+        return row.tail + 1 if self._captured is None else self._longest_tail(row)
+
+    def _give_tails_back(self) -> None:
+        self._tails.clear()
+        if self._captured is not None:
+            self._captured.forget()
+
     def _take_prompt(self, row: Row) -> None:
         """Decide for each node of its prompt whether the row reads it in place or copies it.
 
@@ -321,8 +346,8 @@ class Decoder:
             if not self._settings.share_prefixes:
                 self._tree.forget(row)
         self._tree.shrink()
-        if not self.busy:
-            self._tails.clear()
+        if not self.busy and self._captured is None:  # what was captured is good for the next rows
+            self._give_tails_back()
 
     def _new_tree(self) -> PrefixTree:
         kept = self._eight_bits or self._model
@@ -359,6 +384,20 @@ class Decoder:
         if not needed <= chosen or len(chosen) > 2 * len(needed) + 2:
             self._model.choose(sorted(needed))
 
+    def _step_of(self, slots: list[int], pieces: list[_Piece], begun: set[Row]) -> int:
+        """`_pass`; where passes are captured, prompts are read apart from the rows."""
+        if self._captured is None:
+            return self._pass(slots, pieces, begun)
+        read = self._pass([], pieces, begun) if pieces else 0
+        if not self.rows:
+            return read
+        for slot, row in enumerate(self.rows):
+            for place, node in row.copies if row in begun else ():
+                self._tails.put(slot, place, computed(node))
+        logits_nV = self._captured.logits(self.rows)
+        self._wrote(self.rows, logits_nV)
+        return read + len(self.rows)
+
     def _pass(self, slots: list[int], pieces: list[_Piece], begun: set[Row]) -> int:
         """One pass, with what it takes in and what it draws; returns how many tokens went through."""
         rows = [self.rows[slot] for slot in slots]
@@ -391,12 +430,16 @@ class Decoder:
         )
         for piece in pieces:
             piece.node.computed += piece.size
+        if rows:
+            self._wrote(rows, logits_nV)
+        return len(ids) + len(rows)
+
+    @staticmethod
+    def _wrote(rows: list[Row], logits_nV: torch.Tensor) -> None:
         for row in rows:
             row.copies.clear()
             row.tail += 1
-        if rows:
-            _draw(rows, logits_nV)
-        return len(ids) + len(rows)
+        _draw(rows, logits_nV)
 
     def _stretches(
         self, pieces: list[_Piece]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from srl_agents.engines.embedded.prefix_tree import Node
 from srl_agents.models.playing_model import LayerInputs, PlayingModel
@@ -35,6 +36,8 @@ class Tails:
     def __init__(self, model: PlayingModel) -> None:
         self._model = model
         self._slots = self._length = 0
+        self.made = 0
+        """How often the memory was laid anew, which changes its addresses."""
         self.kv: list[torch.Tensor] = []
         """Keys and values of each layer: (2, slots, K, L, D)."""
         self.clear()
@@ -60,16 +63,23 @@ class Tails:
             new[:, :kept_slots, :, :kept_wide] = old[:, :kept_slots, :, :kept_wide]
             self.kv[layer] = new
         self._slots, self._length = slots, wide
+        self.made += 1
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a row into another slot."""
         for kv in self.kv:
             kv[:, target, :, :length] = kv[:, source, :, :length]
 
+    def put(self, slot: int, place: int, kv: torch.Tensor) -> None:
+        """Copy (layers, 2, K, S, D) keys and values to a row's places from ``place`` on."""
+        for own, layer in zip(self.kv, kv, strict=True):
+            own[:, slot, :, place : place + layer.shape[2]] = layer
+
     def clear(self) -> None:
         """Give the memory back."""
         self.kv = [self._zeros(0, 0) for _ in range(self._model.layers)]
         self._slots = self._length = 0
+        self.made += 1
 
     def _zeros(self, slots: int, length: int) -> torch.Tensor:
         # zeros, because a masked place times 0 must be 0
@@ -152,9 +162,9 @@ class PassAttention:
     def _of_stretch(self, number: int, stretch: Stretch, inputs: LayerInputs) -> torch.Tensor:
         """(S, H, D) of a stretch's tokens, which see what is before them and themselves."""
         upto = stretch.first + stretch.size
-        kv = _computed(stretch.node)[inputs.layer][:, :, :upto]
+        kv = computed(stretch.node)[inputs.layer][:, :, :upto]
         kv[0, :, stretch.first :], kv[1, :, stretch.first :] = inputs.key, inputs.value
-        parts = [*(_computed(above)[inputs.layer] for above in stretch.above), kv]
+        parts = [*(computed(above)[inputs.layer] for above in stretch.above), kv]
         keys, values = torch.cat(parts, dim=2) if len(parts) > 1 else kv
         length = inputs.query.shape[1]
         outs = [
@@ -185,18 +195,16 @@ class PassAttention:
                 None, None
             ]
         folded = own.query.reshape(keys.shape[0], group * length, width)
-        out, _ = attend(folded[None], keys[None], values[None], mask, own.scale)
+        out, _ = attend(folded[None], keys[None], values[None], mask, own.scale, with_lse=False)
         return out.reshape(heads, length, width).transpose(0, 1)
 
     def _of_rows(self, inputs: LayerInputs) -> torch.Tensor:
         """(n, H, D) of one token per row."""
         tail = self.tails.kv[inputs.layer]
         for slot, place, node in self.copies:
-            own = _computed(node)[inputs.layer]
-            tail[:, slot, :, place : place + len(node.tokens)] = own
+            tail[:, slot, :, place : place + len(node.tokens)] = computed(node)[inputs.layer]
         rows, (kv_heads, _, width) = len(self.lengths), inputs.key.shape
-        new = torch.stack((inputs.key, inputs.value))
-        tail[:, self.slots_n, :, self.places_n] = new.permute(2, 0, 1, 3)
+        stored(tail, self.slots_n, self.places_n, inputs)
         used = max(self.lengths)
         keys, values = (tail[:, :rows] if self.all_slots else tail[:, self.slots_n])[..., :used, :]
         queries = inputs.query.transpose(0, 1).reshape(rows, kv_heads, -1, width)
@@ -215,7 +223,7 @@ class PassAttention:
         outs[0], lses[0] = out, lse
         kv_heads, group, width = queries.shape[1:]
         for part in self.shared:
-            keys, values = _computed(part.node)[inputs.layer]
+            keys, values = computed(part.node)[inputs.layer]
             folded = queries[part.rows].transpose(0, 1).reshape(1, kv_heads, -1, width)
             got, seen = attend(folded, keys[None], values[None], None, inputs.scale)
             outs[part.level + 1, part.rows] = got.view(kv_heads, -1, group, width).transpose(0, 1)
@@ -227,15 +235,31 @@ class PassAttention:
         """(n, 1, 1, used) added to the scores."""
         mask = self._masks.get((-1, inputs.window))
         if mask is None:
-            lengths = torch.tensor(self.lengths, device=inputs.query.device)[:, None]
-            places = torch.arange(used, device=inputs.query.device)[None]
-            hidden = places >= lengths
-            if inputs.window is not None:
-                # all of a row's tokens are in its tail then, so places are positions
-                hidden |= places < lengths - inputs.window
-            mask = _additive(hidden, inputs.query)[:, None, None]
+            lengths_n = torch.tensor(self.lengths, device=inputs.query.device)
+            mask = tail_mask(lengths_n, used, inputs)
             self._masks[-1, inputs.window] = mask
         return mask
+
+
+def stored(
+    tail: torch.Tensor, slots_n: torch.Tensor, places_n: torch.Tensor, inputs: LayerInputs
+) -> None:
+    """Put keys and values of one token per row where they belong."""
+    new = torch.stack((inputs.key, inputs.value))
+    tail[:, slots_n, :, places_n] = new.permute(2, 0, 1, 3)
+
+
+def tail_mask(lengths_n: torch.Tensor, used: int, inputs: LayerInputs) -> torch.Tensor:
+    """(n, 1, 1, used) added to the scores of one token per row over so many places of its tail."""
+    places, ends = torch.arange(used, device=lengths_n.device)[None], lengths_n[:, None]
+    hidden = places >= ends
+    if inputs.window is not None:
+        # all of a row's tokens are in its tail then, so places are positions
+        hidden |= places < ends - inputs.window
+    return _additive(hidden, inputs.query)[:, None, None]
+
+
+_NO_LSE = torch.empty(0)
 
 
 def attend(
@@ -244,6 +268,8 @@ def attend(
     value: torch.Tensor,
     mask: torch.Tensor | None,
     scale: float,
+    *,
+    with_lse: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(B, K, Q, D) attention and (B, K, Q) log-sum-exps of the scores.
 
@@ -253,12 +279,16 @@ def attend(
         value: (B, K, S, D).
         mask: added to the scores; its axes are those of (B, K, Q, S) or 1.
         scale: of the scores.
+        with_lse: whether the log-sum-exps are asked; without them a card has one kernel for all of it.
     """
     if query.device.type == "cpu":
         out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, 0.0, False, attn_mask=mask, scale=scale
         )
         return out, lse
+    if not with_lse and query.dtype != torch.float32:
+        seen = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
+        return scaled_dot_product_attention(query, key, value, seen, scale=scale), _NO_LSE
     scores = (query.float() @ key.float().transpose(-1, -2)) * scale
     if mask is not None:
         scores = scores + mask
@@ -281,7 +311,8 @@ def _additive(hidden: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return mask.masked_fill_(hidden, float("-inf"))
 
 
-def _computed(node: Node) -> torch.Tensor:
+def computed(node: Node) -> torch.Tensor:
+    """(layers, 2, K, S, D) keys and values of a node."""
     if node.kv is None:
         raise AssertionError("a node is read before it was computed")
     return node.kv

@@ -22,6 +22,7 @@ from transformers import (
 from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.policies.online import ONLINE
 from srl_agents.engines.embedded import row_attention
+from srl_agents.engines.embedded.captured_passes import Capture, Run
 from srl_agents.engines.embedded.decoding import Decoder
 from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.kv_packing import EightBits
@@ -35,6 +36,7 @@ from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.playing_model import LayerInputs
 from srl_agents.models.sources import random_model
 from srl_envs.errors import MemoryLimitError, ModelError
+from tests.srl_agents.engines.captured import captured
 
 GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)
 OFF = DecodingSettings(max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9)
@@ -64,10 +66,11 @@ def played(
     asked: list[Row],
     how: DecodingSettings,
     tiers: KVTiers | None = None,
+    capture: Capture | None = None,
     **limits: int,
 ) -> list[list[int]]:
     memory = {"live_tokens": 10**6, "cache_bytes": 10**6, **limits}
-    decoder = Decoder(base.playing(), how, tiers=tiers, **memory)
+    decoder = Decoder(base.playing(), how, tiers=tiers, capture=capture, **memory)
     decoder.waiting.extend(asked)
     finished: list[Row] = []
     with torch.no_grad():
@@ -123,6 +126,7 @@ VERSIONS = (None, "alice@0", "bob@0")
     cache_bytes=st.sampled_from([0, 20000, 10**6]),
     host_blocks=st.sampled_from([0, 2, 50]),
     activated=st.booleans(),
+    capture=st.sampled_from([None, captured]),
     seed=st.integers(0, 3),
 )
 def test_greedy_tokens_are_the_same_whatever_the_loop_does(
@@ -132,6 +136,7 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     cache_bytes: int,
     host_blocks: int,
     activated: bool,
+    capture: Capture | None,
     seed: int,
 ) -> None:
     plain, asked = rows(VERSIONS, 11, seed), rows(VERSIONS, 11, seed)
@@ -140,7 +145,7 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     per_token = players.playing().bytes_per_token
     tiers = KVTiers(TierSettings(host_bytes=host_blocks * BLOCK * per_token), per_token)
     limits = {"live_tokens": live_tokens, "cache_bytes": cache_bytes}
-    assert played(players, asked, how, tiers, **limits) == played(players, plain, OFF)
+    assert played(players, asked, how, tiers, capture, **limits) == played(players, plain, OFF)
     for row, other in zip(asked, plain, strict=True):
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
@@ -358,14 +363,48 @@ def test_every_architecture_is_played_as_by_its_own_forward(config: PretrainedCo
     base = BaseModel(
         "small", model, ChatTokenizer(random_model.random_tokenizer()), lora_rank=2, lora_alpha=4
     )
-    for how in (OFF, DecodingSettings(max_rows=4, read_in_place=1)):
+    together = DecodingSettings(max_rows=4, read_in_place=1)
+    # experts read numbers back, which a device refuses to capture
+    capture = None if config.model_type == "mixtral" else captured
+    for how, how_captured in ((OFF, None), (together, None), (together, capture)):
         asked = rows((None,), 7)
-        for reply, row in zip(played(base, asked, how), asked, strict=True):
+        for reply, row in zip(played(base, asked, how, capture=how_captured), asked, strict=True):
             with torch.no_grad():
                 logits = base.model(torch.tensor([(*row.prompt, *reply)])).logits[0]
             written = logits[len(row.prompt) - 1 : -1].log_softmax(-1)
             assert reply == written.argmax(-1).tolist()
             assert row.logprobs == pytest.approx(written.max(-1).values.tolist(), abs=1e-4)
+
+
+def test_a_pass_is_captured_once_for_many_tokens_and_again_for_other_weights(
+    players: BaseModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = [played(players, rows((name,), 4), ONE) for name in VERSIONS]
+    captures = 0
+
+    def counted(run: Run) -> Run:
+        nonlocal captures
+        captures += 1
+        return captured(run)
+
+    memory = {"live_tokens": 10**6, "cache_bytes": 10**6}
+    decoder = Decoder(players.playing(), DecodingSettings(), capture=counted, **memory)
+    for number, name in enumerate((VERSIONS[0], VERSIONS[0], VERSIONS[1], VERSIONS[2])):
+        asked = rows((name,), 4)
+        decoder.waiting.extend(asked)
+        with torch.no_grad():
+            while decoder.busy:
+                decoder.step()
+        assert [row.reply for row in asked] == plain[max(0, number - 1)]
+        assert captures == max(1, number)  # the second time, the first graph is good
+    decoder.clear()
+    assert not any(kv.numel() for kv in decoder._tails.kv)
+
+    def refused(run: Run) -> Run:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    assert played(players, rows((VERSIONS[1],), 4), ONE, capture=refused) == plain[1]
+    assert "cannot be captured" in caplog.text
 
 
 def test_attention_that_the_engine_does_not_have_is_refused() -> None:
