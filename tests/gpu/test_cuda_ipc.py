@@ -105,6 +105,7 @@ def test_a_killed_reader_costs_the_publisher_no_memory(tmp_path: Path, reader: A
     assert torch.cuda.memory_allocated() <= before
 
 
+@pytest.mark.filterwarnings("ignore:.*_set_allocator_settings")
 def test_expandable_segments_are_refused_by_name(tmp_path: Path) -> None:
     from srl_envs.errors import ConfigError
 
