@@ -34,7 +34,7 @@ _LITTLE = {"rollout.start_states": 4, "rollout.group_size": 4, "rollout.max_new_
            "rollout.batch_rows": 8, "training.optimizer": "adamw_torch"}  # fmt: skip
 """Of a recipe on a CPU."""
 _CARD = {"rollout.start_states": 2, "rollout.max_new_tokens": 64}
-"""Of a recipe on a card, where a decoding step of 28 layers takes an eighth of a second of host time."""
+"""Of a recipe on a card: few rows, as a learner starts its kernels one by one."""
 _NOT_RUN = "not run: "
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import Description
-from srl_agents.memory.devices import Target
+from srl_agents.memory.devices import CAPTURED, Target
 from srl_agents.memory.tensor_bytes import base_bytes, kv_bytes_per_token
 
 ENVIRONMENT_S = 0.0
@@ -74,8 +74,11 @@ def _alone(plan: Description, target: Target) -> Pace:
     backward = 2.0 if plan.parameters == "full" else 1.0  # LoRA has no gradients of frozen weights
     again = 1.0 if plan.checkpointing else 0.0
     seconds["train"] = plan.iterations * forward * (1 + backward + again) / rate
+    passes_made = plan.iterations * (2 + again) * math.ceil(plan.own_rows / plan.micro_rows)
+    if target.accelerator:  # a backward pass starts about twice the kernels of a forward one
+        started = target.host_s_per_layer * model.layers * plan.learners * passes_made * 1.5
+        seconds["train"] = max(seconds["train"], started)
     if plan.base_type == "nf4":  # every pass unpacks all weights: reads 4 bits and writes 16
-        passes_made = plan.iterations * (2 + again) * math.ceil(plan.own_rows / plan.micro_rows)
         moved = 2.5 * model.linear_parameters * plan.learners * passes_made
         seconds["train"] += moved / target.memory_bytes_per_s
     useful = plan.iterations * forward * (1 + backward) + passes
@@ -135,9 +138,11 @@ def _rollout(plan: Description, target: Target) -> float:
     steps = math.ceil(plan.own_replies / at_once) * traffic.mean_reply_tokens
     context = at_once * (traffic.mean_prompt_tokens + traffic.mean_reply_tokens / 2)
     moved = base_bytes(model, plan.base_type) + context * kv_bytes_per_token(model, plan.base_type)
+    captured = target.accelerator and plan.parameters == "lora" and plan.processes == 1
+    host = target.host_s_per_layer * model.layers * (CAPTURED if captured else 1.0)
     step = max(
         2.0 * model.multiplied_parameters * at_once / rate,
         moved / target.memory_bytes_per_s,
-        target.host_s_per_layer * model.layers,
+        host,
     )
     return read + steps * step

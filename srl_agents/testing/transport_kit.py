@@ -32,7 +32,8 @@ Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
 Start = Literal["fork", "forkserver"]
 """How another process begins. CUDA does not outlive ``fork``; ``forkserver`` forks from a process that has
-loaded torch and never asked for CUDA devices (bitsandbytes does when it is imported), and requires a `Make` that can be pickled. Both take milliseconds."""
+loaded torch and never asked for CUDA devices (bitsandbytes does when it is imported), and requires a `Make`
+that can be pickled. Both take milliseconds."""
 _KILLS = 10
 _START_S = 60.0
 """Most seconds until another process begins, or answers."""

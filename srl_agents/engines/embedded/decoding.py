@@ -346,7 +346,7 @@ class Decoder:
             if not self._settings.share_prefixes:
                 self._tree.forget(row)
         self._tree.shrink()
-        if not self.busy and self._captured is None:  # what was captured is good for the next rows
+        if not self.busy:  # a learner may need the memory
             self._give_tails_back()
 
     def _new_tree(self) -> PrefixTree:

@@ -389,16 +389,16 @@ def test_a_pass_is_captured_once_for_many_tokens_and_again_for_other_weights(
 
     memory = {"live_tokens": 10**6, "cache_bytes": 10**6}
     decoder = Decoder(players.playing(), DecodingSettings(), capture=counted, **memory)
-    for number, name in enumerate((VERSIONS[0], VERSIONS[0], VERSIONS[1], VERSIONS[2])):
-        asked = rows((name,), 4)
+    for number, name in enumerate(VERSIONS):
+        asked, steps = rows((name,), 4), 0
         decoder.waiting.extend(asked)
         with torch.no_grad():
             while decoder.busy:
                 decoder.step()
-        assert [row.reply for row in asked] == plain[max(0, number - 1)]
-        assert captures == max(1, number)  # the second time, the first graph is good
-    decoder.clear()
-    assert not any(kv.numel() for kv in decoder._tails.kv)
+                steps += 1
+        assert [row.reply for row in asked] == plain[number]
+        assert (steps, captures) == (7, number + 1)  # many tokens, one graph
+        assert not any(kv.numel() for kv in decoder._tails.kv)
 
     def refused(run: Run) -> Run:
         raise RuntimeError("operation not permitted when stream is capturing")
