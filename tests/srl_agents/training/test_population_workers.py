@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
 from srl_agents.records import MatchSpec
 from srl_agents.training.population.workers import WorkerPool
 
 
+# Python's own tracker of shared memory, which the tests of a process have in common, may have been killed.
+@pytest.mark.filterwarnings("ignore:resource_tracker")
 def test_a_worker_that_died_while_it_had_nothing_to_do_is_replaced() -> None:
     recipe = PopulationRecipe(
         name="bots",
