@@ -162,6 +162,9 @@ def measure(
         "batch rows": view.last.get("batch_rows", 0.0),
         "next token s": view.last.get("between_tokens_s/p50", 0.0),
     }  # fmt: skip
+    if device != "cpu":
+        found = ratios(peaks)
+        row["result"] = f"planned memory is {min(found):.3f} to {max(found):.3f} of the measured"
     useful = made.pace.mfu * made.pace.total_s
     row["model FLOP utilisation"] = useful / (seconds + view.last["train_s"])
     row["planned model FLOP utilisation"] = made.pace.mfu
@@ -224,7 +227,11 @@ def _peaks(trace: list[dict[str, Any]], held: dict[str, float], made: Plan) -> d
     return found
 
 
+def ratios(peaks: dict[str, Any]) -> list[float]:
+    """Planned over measured peaks."""
+    return [peak["planned"] / peak["measured"] for peak in peaks.values()]
+
+
 def within(peaks: dict[str, Any]) -> bool:
     """Whether each planned peak lies between the measured one and `WITHIN` above it."""
-    ratios = [peak["planned"] / peak["measured"] for peak in peaks.values()]
-    return all(1.0 <= ratio <= 1 + WITHIN for ratio in ratios)
+    return all(1.0 <= ratio <= 1 + WITHIN for ratio in ratios(peaks))

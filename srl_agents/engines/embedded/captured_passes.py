@@ -21,7 +21,6 @@ Run = Callable[[], torch.Tensor]
 Capture = Callable[[Run], Run]
 """From a function that launches kernels to one that launches the same ones again, on the same addresses."""
 
-
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +35,10 @@ def cuda_graph(run: Run) -> Run:
         return out
 
     return replay
+
+
+def _uncaptured(run: Run) -> Run:
+    return run
 
 
 def capture_of(model: PlayingModel) -> Capture | None:
@@ -113,6 +116,7 @@ class CapturedPasses:
                 "takes several times longer (%s)",
                 str(error).partition("\n")[0],
             )
+            self._capture = _uncaptured
             return self._run
 
     def _run(self) -> torch.Tensor:

@@ -404,7 +404,7 @@ def test_a_pass_is_captured_once_for_many_tokens_and_again_for_other_weights(
         raise RuntimeError("operation not permitted when stream is capturing")
 
     assert played(players, rows((VERSIONS[1],), 4), ONE, capture=refused) == plain[1]
-    assert "cannot be captured" in caplog.text
+    assert caplog.text.count("cannot be captured") == 1  # though each of four rows begins a batch
 
 
 def test_attention_that_the_engine_does_not_have_is_refused() -> None:
