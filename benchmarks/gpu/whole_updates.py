@@ -68,16 +68,19 @@ def write_model(name: str, folder: Path, device: str) -> None:
 
 
 class _Lengths:
-    """Hands an experience's batches through, and keeps the lengths of their rows."""
+    """Hands an experience's batches through, and keeps the lengths of their rows; broken, it loses the rows."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, *, broken: bool) -> None:
         self._inner = inner
+        self._broken = broken
         self.prompts: list[int] = []
         self.replies: list[int] = []
 
     def batch(self, learner: str, episodes: Any, policy: str) -> Any:
         """See `srl_agents.trainers.experience.Experience`."""
         batch, metrics = self._inner.batch(learner, episodes, policy)
+        if self._broken:
+            return None, metrics
         if batch is not None:
             self.prompts = batch.prompt_mask_RP.sum(1).tolist()
             self.replies = batch.completion_mask_RT.sum(1).tolist()
@@ -95,16 +98,13 @@ class _LastRecord(ConsoleView):
         super().write(record)
 
 
-def recipe_for(
-    name: str, folder: Path, device: str, overrides: dict[str, Any], *, broken: bool
-) -> LeagueRecipe:
+def recipe_for(name: str, folder: Path, device: str, overrides: dict[str, Any]) -> LeagueRecipe:
     """A shipped recipe on the written model, with random rewards and `UPDATES` updates."""
-    lots = {"lots": {"kind": f"{Lots.__module__}:{Lots.__qualname__}"}}
     given = {
         "model": str(folder),
         "device": device,
         "updates": UPDATES,
-        "rewards.terms": {} if broken else lots,
+        "rewards.terms": {"lots": {"kind": f"{Lots.__module__}:{Lots.__qualname__}"}},
         "evaluation": {"every": 0, "final_pairs": 1},
         "checkpoint_every": UPDATES,
     }
@@ -121,16 +121,18 @@ def measure(
         shape: of the model.
         device: where it runs.
         overrides: of the recipe.
-        broken: leave out the random rewards: all replies are worth the same, and no learner steps.
+        broken: lose the rows on their way to the learners, so that none steps.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_model(shape, folder / "model", device)
-        recipe = recipe_for(name, folder / "model", device, overrides, broken=broken)
+        recipe = recipe_for(name, folder / "model", device, overrides)
         with _LastRecord(recipe.name, UPDATES) as view:
             training = LeagueTraining(recipe, folder / "run", view)
             experience: Any = training.parts.experience
-            lengths = {learner: _Lengths(experience[learner]) for learner in recipe.learners}
+            lengths = {
+                learner: _Lengths(experience[learner], broken=broken) for learner in recipe.learners
+            }
             experience.update(lengths)
             try:
                 for _ in range(UPDATES):
@@ -140,13 +142,14 @@ def measure(
             finally:
                 training.close()
         trace = [json.loads(line) for line in (folder / "run" / TRACE).read_text().splitlines()]
-        if not all(own.prompts for own in lengths.values()):
-            return {"passed": False, "result": "a learner had no row to learn from"}
+        # Replies are noise, so a seat that moves second may never be asked; the first one always is.
+        if not any(own.prompts for own in lengths.values()):
+            return {"passed": False, "result": "no learner had a row to learn from"}
         made = _plan_of(recipe, view.last, lengths, device)
     peaks = _peaks(trace, held, made)
     written, seconds = view.last["generate_s"] * view.last["tokens_per_s"], view.last["generate_s"]
     row: dict[str, Any] = {
-        "passed": min(stepped) > 0 and (device == "cpu" or within(peaks)),
+        "passed": max(stepped) > 0 and (device == "cpu" or within(peaks)),
         "recipe": name,
         "weights": made.description.model.parameters,
         "rows": [len(own.prompts) for own in lengths.values()],
