@@ -24,8 +24,8 @@ export TOKENIZERS_PARALLELISM ?= false
 # The tests start hundreds of processes; without compiled files each of them would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Three processes for two processors: a part of the tests waits, for clocks and for processes that start.
-WORKERS := $(BIN)/python -m tests.workers -n 3
+# More processes than processors: a part of the tests waits, of the slow ones a third of their time.
+WORKERS := $(BIN)/python -m tests.workers
 
 # The others need not be imported.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
@@ -88,10 +88,10 @@ imports: install
 	$(BIN)/lint-imports
 
 pytest: install
-	$(WORKERS) -- --durations 15
+	$(WORKERS) -n 3 -- --durations 15
 
 slow: install ## The tests that take seconds each: training runs, crashes, attacks
-	$(WORKERS) $(SLOW_FILES) -- --durations 25 -m "slow and not nightly and not gpu and not vllm"
+	$(WORKERS) -n 4 $(SLOW_FILES) -- --durations 25 -m "slow and not nightly and not gpu and not vllm"
 
 gpu: install ## Run what only a CUDA device shows, in ten minutes (DEVICE=cpu: each step at small size)
 	$(BIN)/python -m benchmarks.gpu.checks --device $(DEVICE)

@@ -82,7 +82,7 @@ def state(run: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_and_resumed_ends_like_an_undisturbed_run(recipe: Path, tmp_path: Path) -> None:
     """Another process each time, so the same recipe and seed give the same run, too."""
     command = [sys.executable, "-W", "ignore", "-m", "srl_agents.cli.main", "train", str(recipe)]

@@ -160,7 +160,7 @@ def test_a_full_or_closed_output_has_the_same_status_in_all_commands(
         assert digests[0] == digests[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_training_whose_reader_leaves_keeps_its_last_update(tmp_path: Path) -> None:
     recipe, run = recipe_of("one", tmp_path), tmp_path / "run"
     code, said = read_until("2/6", ["train", str(recipe), "--out", str(run)], tmp_path)

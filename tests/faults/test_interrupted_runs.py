@@ -156,17 +156,8 @@ FINISHED_FIRST = {"one": {"report", "checkpoint"}, "full": {"update", "report", 
 """Phases after which the update is finished before the signal acts."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "full",
-        *(
-            pytest.param(kind, marks=pytest.mark.nightly)
-            for kind in ("one", "coordinated", "unheld", "asynchronous")
-        ),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["full", "one", "coordinated", "unheld", "asynchronous"])
 def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Path) -> None:
     recipe, run, calm = recipe_of(kind, tmp_path), tmp_path / "run", tmp_path / "calm"
     finished_first = FINISHED_FIRST["full" if kind in ("full", "unheld") else "one"]
