@@ -26,6 +26,8 @@ class VLLMStub:
     faults: list[Any] = field(default_factory=list)
     """Of the next replies: ``abort``, ``cut`` (the connection), a status, or a body of bytes."""
     delay_s: float = 0.0
+    gathers: int = 0
+    """Hold replies until so many were open together, or no further one came for 2 s."""
     name: str = "base"
     """What its list of models calls the base."""
     adapters: dict[str, str] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class VLLMStub:
     )
     """Metrics in Prometheus' format."""
     _open: int = 0
+    _last_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def generate(self, request: dict[str, Any]) -> tuple[int, Any]:
@@ -77,7 +80,10 @@ class VLLMStub:
                 self.asked.append(request)
                 self._open += 1
                 self.at_once = max(self.at_once, self._open)
+                self._last_s = time.monotonic()
             try:
+                while self.at_once < self.gathers and time.monotonic() < self._last_s + 2:
+                    time.sleep(0.005)
                 time.sleep(self.delay_s)
                 return self.generate(request)
             finally:

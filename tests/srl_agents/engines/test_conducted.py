@@ -150,7 +150,7 @@ def test_no_more_is_asked_of_a_server_than_its_cache_has_room_for(
     """Each has room for two prompts and replies, and has places for eight."""
     sizes = []
     for stub, blocks_there in zip(stubs, (100, 12), strict=True):
-        stub.delay_s = 0.02
+        stub.delay_s, stub.gathers = 0.02, 2
         labels = f'block_size="1",num_gpu_blocks="{blocks_there}"'
         stub.counters += f"vllm:cache_config_info{{{labels}}} 1.0\n"
         sizes.append(capacity_of(stub.url, 1))

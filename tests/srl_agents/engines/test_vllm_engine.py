@@ -174,7 +174,7 @@ def test_no_more_requests_than_wanted_are_at_the_server(
         assert len({reply.token_ids for reply in replies}) == 9
         await served.close()
 
-    stub.delay_s = 0.05
+    stub.delay_s, stub.gathers = 0.05, 3
     asyncio.run(play())
     assert stub.at_once == 3
 
