@@ -13,7 +13,7 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightVersion
-from srl_agents.training.loop.phases import PHASES, Update
+from srl_agents.training.loop.phases import Update
 from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import ConfigError, StoreError
 from tests.commit_cases import nightly_but
@@ -61,8 +61,8 @@ def update(training: LeagueTraining, *phases: str) -> None:
     """Go through some phases of the next update."""
     number = training.done + 1
     made = Update(number=number, sinks=())
-    for name in phases or PHASES:
-        PHASES[name](training.parts, made)
+    for name in phases or training.phases:
+        training.phases[name](made)
     training.done = number
 
 
@@ -118,7 +118,7 @@ def test_rows_name_the_version_that_wrote_them(training: LeagueTraining) -> None
     parts = training.parts
     made = Update(number=1, sinks=())
     for name in ("play", "judge", "credit"):
-        PHASES[name](parts, made)
+        training.phases[name](made)
     for name, batch in made.batches.items():
         assert set(batch.versions) == {parts.league.versions[name]}  # type: ignore[attr-defined]
         assert made.learners[name]["version_lag"] == 0

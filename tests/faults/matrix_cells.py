@@ -163,17 +163,17 @@ class Point:
     def arm(self, patch: Patch, hit: Callable[[], None]) -> None:
         """Let ``hit`` be called there."""
         clock = follow(patch)
-        whole = phases.PHASES[self.name] if self.owner is None else getattr(self.owner, self.name)
+        owner, name = self.owner, self.name
+        if owner is None:
+            owner, name = phases.PHASES[name], "__call__"
+        whole = getattr(owner, name)
 
         def broken(*arguments: Any, **named: Any) -> Any:
             if clock.due(self.call, self.phase, at_end=self.at_end):
                 hit()
             return whole(*arguments, **named)
 
-        if self.owner is None:
-            patch.setitem(phases.PHASES, self.name, broken)  # type: ignore[arg-type]
-        else:
-            patch.setattr(self.owner, self.name, broken)
+        patch.setattr(owner, name, broken)
 
 
 # --- the trainer, in every phase -----------------------------------------------------------------

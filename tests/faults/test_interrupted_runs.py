@@ -78,14 +78,15 @@ def signalled(arguments: list[str], number: int, phase: str, update: int) -> Non
     elif phase == "store":
         strike(Matches, "keep")
     else:
-        whole = phases.PHASES[phase]
+        kind = phases.PHASES[phase]
+        whole = kind.__call__
 
-        def struck(parts: Any, now: phases.Update) -> None:
+        def struck(itself: Any, now: phases.Update) -> None:
             if now.number == update:
                 send()
-            whole(parts, now)
+            whole(itself, now)
 
-        phases.PHASES[phase] = struck  # type: ignore[index] - this process is the test's
+        kind.__call__ = struck  # type: ignore[method-assign] - this process is the test's
     sys.exit(main(arguments))
 
 
@@ -252,17 +253,17 @@ def test_torchrun_ends_its_processes_with_a_checkpoint(
 def terminated_in_a_collective(arguments: list[str]) -> None:
     """The command in one of two processes: the second one is late, so the first one waits for it in C."""
     first = os.environ["RANK"] == "0"
-    whole = phases.PHASES["update"]
+    whole = phases.Step.__call__
 
-    def struck(parts: Any, now: phases.Update) -> None:
+    def struck(itself: phases.Step, now: phases.Update) -> None:
         if now.number == 3:
             end = threading.Timer(1.0, os.kill, (os.getpid(), TERM))
             end.start()
             if not first:
                 time.sleep(60)
-        whole(parts, now)
+        whole(itself, now)
 
-    phases.PHASES["update"] = struck  # type: ignore[index] - this process is the test's
+    phases.Step.__call__ = struck  # type: ignore[method-assign] - this process is the test's
     sys.exit(main(arguments))
 
 
@@ -292,14 +293,14 @@ def test_sigterm_to_processes_of_which_one_waits_for_the_other_loses_no_update(
 def struck_by_an_error(arguments: list[str]) -> None:
     """The command, in which the store is gone in its second update."""
 
-    whole = phases.PHASES["report"]
+    whole = phases.Report.__call__
 
-    def gone(parts: Any, now: phases.Update) -> None:
+    def gone(itself: phases.Report, now: phases.Update) -> None:
         if now.number == 2:
             raise StoreError("league.db: it is gone.")
-        whole(parts, now)
+        whole(itself, now)
 
-    phases.PHASES["report"] = gone  # type: ignore[index] - this process is the test's
+    phases.Report.__call__ = gone  # type: ignore[method-assign] - this process is the test's
     sys.exit(main(arguments))
 
 

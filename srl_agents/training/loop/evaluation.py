@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -10,48 +12,99 @@ from srl_agents.credit.by_game import mean_metrics
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.matchmaking.points import points_alone, seat_points
+from srl_agents.league.settings import EvaluationSettings
+from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import Episode
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
+from srl_agents.training.loop.matches import Matches
 from srl_agents.training.loop.stages import Parts
 from srl_envs.core import Mode
 
 
-def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> float:
-    """Measure the live versions against the start and the bots.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """Plays the learners of a run on eval seeds."""
 
-    Args:
-        parts: of the run.
-        done: updates so far.
-        learners: metrics, which are added to.
+    settings: EvaluationSettings
+    folder: Path
+    """Of the run."""
+    learners: Sequence[str]
+    league: League
+    matches: Matches
+    store: LeagueStore
 
-    Returns:
-        Mean points per game of all learners.
-    """
-    evaluation, league = parts.recipe.evaluation, parts.league
-    specs = [
-        match
-        for arena in league.arenas.all
-        for match in league.evaluation.matches(
-            f"eval/{done}",
-            [
-                (league.live(name), other)
-                for name in parts.learners
-                for other in (*league.starts, *arena.rated_against)
-            ],
-            range(evaluation.pairs),
-            arena=arena,
+    @classmethod
+    def of(cls, parts: Parts) -> Evaluation:
+        """The evaluation of a run."""
+        return cls(
+            settings=parts.recipe.evaluation,
+            folder=parts.folder,
+            learners=tuple(parts.learners),
+            league=parts.league,
+            matches=parts.matches,
+            store=parts.store,
         )
-    ]
-    specs = parts.matches.budgets.affordable(specs)
-    episodes = parts.matches.play(f"update {done}: evaluating", specs)
-    league.report(episodes)
-    for name, metrics in learners.items():
-        live = league.live(name)
-        played = [
-            e for e in episodes if e.valid and (live in e.spec.seats or len(e.spec.seats) == 1)
+
+    def look(self, done: int, learners: dict[str, dict[str, float]]) -> float:
+        """Measure the live versions against the start and the bots.
+
+        Args:
+            done: updates so far.
+            learners: metrics, which are added to.
+
+        Returns:
+            Mean points per game of all learners.
+        """
+        league = self.league
+        specs = [
+            match
+            for arena in league.arenas.all
+            for match in league.evaluation.matches(
+                f"eval/{done}",
+                [
+                    (league.live(name), other)
+                    for name in self.learners
+                    for other in (*league.starts, *arena.rated_against)
+                ],
+                range(self.settings.pairs),
+                arena=arena,
+            )
         ]
-        metrics.update(_looks(league, played, name))
-    return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
+        specs = self.matches.budgets.affordable(specs)
+        episodes = self.matches.play(f"update {done}: evaluating", specs)
+        league.report(episodes)
+        for name, metrics in learners.items():
+            live = league.live(name)
+            played = [
+                e for e in episodes if e.valid and (live in e.spec.seats or len(e.spec.seats) == 1)
+            ]
+            metrics.update(_looks(league, played, name))
+        return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
+
+    def final_table(self) -> None:
+        """Play what is missing of it: every final version, the start and the bots, all against all."""
+        league = self.league
+        known = {
+            spec.match_id
+            for spec, result in self.store.matches(schedule=FINAL)
+            if result.termination != "void"
+        }
+        learners = [*league.starts, *map(league.live, self.learners)]
+        specs = [
+            match
+            for arena in league.arenas.all
+            for match in league.evaluation.round_robin(
+                FINAL,
+                [*learners, *arena.rated_against],
+                self.settings.final_pairs,
+                arena=arena,
+            )
+        ]
+        missing = [spec for spec in specs if spec.match_id not in known]
+        missing = self.matches.budgets.affordable(missing)
+        if missing:
+            log = TranscriptLog(self.folder / TRANSCRIPTS)
+            self.matches.play("final round robin", missing, log.add)
 
 
 def _looks(league: League, played: Sequence[Episode], learner: str) -> dict[str, float]:
@@ -80,32 +133,6 @@ def _looks(league: League, played: Sequence[Episode], learner: str) -> dict[str,
         for title, values in found.items():
             together |= {f"game/{title}/{name}": value for name, value in values.items()}
     return together
-
-
-def final_table(parts: Parts) -> None:
-    """Play what is missing of it: every final version, the start and the bots, all against all."""
-    recipe, league = parts.recipe, parts.league
-    known = {
-        spec.match_id
-        for spec, result in parts.store.matches(schedule=FINAL)
-        if result.termination != "void"
-    }
-    learners = [*league.starts, *map(league.live, parts.learners)]
-    specs = [
-        match
-        for arena in league.arenas.all
-        for match in league.evaluation.round_robin(
-            FINAL,
-            [*learners, *arena.rated_against],
-            recipe.evaluation.final_pairs,
-            arena=arena,
-        )
-    ]
-    missing = [spec for spec in specs if spec.match_id not in known]
-    missing = parts.matches.budgets.affordable(missing)
-    if missing:
-        log = TranscriptLog(parts.folder / TRANSCRIPTS)
-        parts.matches.play("final round robin", missing, log.add)
 
 
 def _score(episodes: Sequence[Episode], policy: str, opponent: str, mode: Mode) -> float:

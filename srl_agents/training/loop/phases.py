@@ -2,31 +2,52 @@
 
 ``play`` matches, ``branch`` them where the recipe has forks, ``judge`` the episodes, ``credit`` them,
 ``update`` the weights, ``publish`` the new versions, ``look`` at them on eval seeds, ``report`` the metrics,
-take a ``snapshot``, write a ``checkpoint``. A phase changes the parts and the `Update`, and calls no other
-phase.
+take a ``snapshot``, write a ``checkpoint``. A phase holds only the parts that it needs; what it leaves for
+later ones is a field of the `Update`. It calls no other phase.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
 
-from srl_agents.metrics import Record, Sink
+import torch
+
+from srl_agents.league.matchmaking.manager import League
+from srl_agents.memory.phase_manager import PhaseManager
+from srl_agents.metrics import ConsoleView, Record, Sink
 from srl_agents.metrics.reward_statistics import reward_statistics
 from srl_agents.models.memory.available import allocated_gb
 from srl_agents.recipes.sections.fault_policy import STALE_ABOVE
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, TrainingBatch
-from srl_agents.rewards.learned_reward import rule_reward
+from srl_agents.rewards.game_rewards import RewardsByGame
+from srl_agents.rewards.learned_reward import LearnedReward, rule_reward
+from srl_agents.rollouts import Rollouts
+from srl_agents.trainers.experience import Experience
 from srl_agents.trainers.learner import Batch
 from srl_agents.training.ahead.orders import MatchesAhead
-from srl_agents.training.bases import devices_of
+from srl_agents.training.bases import LoadedBase, devices_of
+from srl_agents.training.faults.idle import IdleLearners
+from srl_agents.training.faults.survival import Survival
 from srl_agents.training.faults.vital_signs import Finding
-from srl_agents.training.loop import evaluation, state
+from srl_agents.training.gauges.machine import SystemMeter
+from srl_agents.training.loop.evaluation import Evaluation
+from srl_agents.training.loop.matches import Matches
 from srl_agents.training.loop.row_ages import of_age
 from srl_agents.training.loop.stages import Parts
-from srl_agents.training.loop.step import take_steps
+from srl_agents.training.loop.state import RunState
+from srl_agents.training.loop.step import Steps
+from srl_agents.training.loop.versions import LeagueVersions
+from srl_agents.training.parts.exchange_rounds import RolloutExchange
+from srl_agents.training.parts.forking import Forking
 from srl_agents.training.parts.memory_roles import phase_on
+from srl_agents.training.parts.sharing_rounds import Sharing
+from srl_agents.training.parts.single import Learners
 from srl_envs.errors import SandboxError
 
 
@@ -65,222 +86,426 @@ class Update:
         return [episode for episode in self.episodes if episode.spec.branch is None]
 
 
-Phase = Callable[[Parts, Update], None]
+class Phase(ABC):
+    """One part of an update; it holds only what it needs of the run."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, parts: Parts) -> Self:
+        """The phase of a run."""
+
+    @abstractmethod
+    def __call__(self, update: Update) -> None:
+        """Read what earlier phases left in the update, and leave what later ones need."""
 
 
-def play(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Play(Phase):
     """Play for all learners, or take what another process played for this update."""
-    if parts.ahead is None:
-        _play_now(parts, update)
-    else:
-        _take(parts, update, parts.ahead)
-    parts.league.report(update.episodes)
-    last = update.number == parts.recipe.updates
-    collapse = parts.survival.collapse
-    for finding in collapse.observe(update.number, update.episodes, update.players, last=last):
-        parts.survival.meet(finding)
-    tokens = sum(sum(e.result().tokens) for e in update.episodes)
-    update.run |= {
-        "tokens_per_s": tokens / max(update.run["generate_s"], 1e-9),
-        "void": float(sum(not e.valid for e in update.episodes)),
-    }
+
+    updates: int
+    """Of the run."""
+    start_states: int
+    group_size: int
+    learners: Sequence[str]
+    league: League
+    matches: Matches
+    ahead: MatchesAhead | None
+    """Matches of another process, if it plays."""
+    survival: Survival
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        rollout = parts.recipe.rollout
+        return cls(
+            updates=parts.recipe.updates,
+            start_states=rollout.start_states,
+            group_size=rollout.group_size,
+            learners=tuple(parts.learners),
+            league=parts.league,
+            matches=parts.matches,
+            ahead=parts.ahead,
+            survival=parts.survival,
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        if self.ahead is None:
+            self._play(update)
+        else:
+            self._take(update, self.ahead)
+        self.league.report(update.episodes)
+        last = update.number == self.updates
+        collapse = self.survival.collapse
+        for finding in collapse.observe(update.number, update.episodes, update.players, last=last):
+            self.survival.meet(finding)
+        tokens = sum(sum(e.result().tokens) for e in update.episodes)
+        update.run |= {
+            "tokens_per_s": tokens / max(update.run["generate_s"], 1e-9),
+            "void": float(sum(not e.valid for e in update.episodes)),
+        }
+
+    def _play(self, update: Update) -> None:
+        """Play with the versions that are installed."""
+        specs = self.matches.budgets.draw(
+            lambda: self.league.training_matches(
+                update.number - 1, self.start_states, self.group_size
+            ),
+            self.league.gone,
+        )
+        update.players = {self.league.live(name): name for name in self.learners}
+        started = time.monotonic()
+        update.episodes = self.matches.play(f"update {update.number}: playing", specs)
+        update.run["generate_s"] = time.monotonic() - started
+
+    def _take(self, update: Update, ahead: MatchesAhead) -> None:
+        taken = ahead.take(update.number)
+        update.episodes, update.players = taken.episodes, taken.players
+        update.run |= taken.metrics
+        try:
+            self.matches.keep(update.episodes)
+        except SandboxError:
+            ahead.give_back(update.number)
+            raise
 
 
-def branch(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch(Phase):
     """Answer decisions of the learners again, and play on from there; the branches join the episodes."""
-    if parts.forking is None:
-        return
-    started = time.monotonic()
-    branches = parts.forking.play(
-        update.episodes,
-        update.players,
-        lambda specs, parents: parts.matches.play(
-            f"update {update.number}: branches", specs, parents=parents
-        ),
-    )
-    update.episodes = [*update.episodes, *branches]
-    update.run |= {
-        "forks/branches": float(len(branches)),
-        "forks/tokens": float(sum(sum(e.result().tokens) for e in branches)),
-        "forks_s": time.monotonic() - started,
-    }
+
+    forking: Forking | None
+    """Plays the branches of the recipe's forks, if it has any."""
+    matches: Matches
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(forking=parts.forking, matches=parts.matches)
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        if self.forking is None:
+            return
+        started = time.monotonic()
+        branches = self.forking.play(
+            update.episodes,
+            update.players,
+            lambda specs, parents: self.matches.play(
+                f"update {update.number}: branches", specs, parents=parents
+            ),
+        )
+        update.episodes = [*update.episodes, *branches]
+        update.run |= {
+            "forks/branches": float(len(branches)),
+            "forks/tokens": float(sum(sum(e.result().tokens) for e in branches)),
+            "forks_s": time.monotonic() - started,
+        }
 
 
-def _play_now(parts: Parts, update: Update) -> None:
-    """Play an update's matches with the versions that are installed."""
-    rollout = parts.recipe.rollout
-    specs = parts.matches.budgets.draw(
-        lambda: parts.league.training_matches(
-            update.number - 1, rollout.start_states, rollout.group_size
-        ),
-        parts.league.gone,
-    )
-    update.players = {parts.league.live(name): name for name in parts.learners}
-    started = time.monotonic()
-    update.episodes = parts.matches.play(f"update {update.number}: playing", specs)
-    update.run["generate_s"] = time.monotonic() - started
-
-
-def _take(parts: Parts, update: Update, ahead: MatchesAhead) -> None:
-    taken = ahead.take(update.number)
-    update.episodes, update.players = taken.episodes, taken.players
-    update.run |= taken.metrics
-    try:
-        parts.matches.keep(update.episodes)
-    except SandboxError:
-        ahead.give_back(update.number)
-        raise
-
-
-def judge(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judge(Phase):
     """Value the episodes by the recipe's rewards, and let a reward model add its opinion."""
-    parts.view.phase(f"update {update.number}: training", len(parts.learners))
-    live = update.players
-    update.valued = update.episodes
-    if parts.rewards is not None:
-        update.valued, components = parts.rewards.judged(update.episodes, live)
-        update.components = {live[agent]: values for agent, values in components.items()}
-    update.judged = update.valued
-    if parts.learned_reward is not None:
-        update.judged, metrics = parts.learned_reward.judged(update.valued, live)
-        update.run |= metrics
+
+    learners: int
+    """Their number."""
+    rewards: RewardsByGame | None
+    learned_reward: LearnedReward | None
+    view: ConsoleView
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(
+            learners=len(parts.learners),
+            rewards=parts.rewards,
+            learned_reward=parts.learned_reward,
+            view=parts.view,
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        self.view.phase(f"update {update.number}: training", self.learners)
+        live = update.players
+        update.valued = update.episodes
+        if self.rewards is not None:
+            update.valued, components = self.rewards.judged(update.episodes, live)
+            update.components = {live[agent]: values for agent, values in components.items()}
+        update.judged = update.valued
+        if self.learned_reward is not None:
+            update.judged, metrics = self.learned_reward.judged(update.valued, live)
+            update.run |= metrics
 
 
-def credit(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credit(Phase):
     """Turn rewards into every learner's rows, before any weights move."""
-    if parts.exchange is not None:
-        parts.exchange.observe(update.number, update.judged, update.players)
-    for base in parts.bases:
-        with parts.memory.phase(phase_on("credit", base.settings.folder)):
-            for name in base.settings.learners:
-                _credit(parts, update, name)
-    _note_shares(parts, update)
-    parts.idle.say(update.number, update.learners, set(update.batches))
-    _skip_stale(parts, update)
+
+    bases: Sequence[LoadedBase]
+    learners: Learners
+    experience: Mapping[str, Experience]
+    exchange: RolloutExchange | None
+    league: League
+    idle: IdleLearners
+    survival: Survival
+    memory: PhaseManager
+    has_forks: bool
+    max_staleness: int | None
+    """Most steps that a row may be old; no limit if absent."""
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(
+            bases=parts.bases,
+            learners=parts.learners,
+            experience=parts.experience,
+            exchange=parts.exchange,
+            league=parts.league,
+            idle=parts.idle,
+            survival=parts.survival,
+            memory=parts.memory,
+            has_forks=parts.forking is not None,
+            max_staleness=None if parts.ahead is None else parts.ahead.max_staleness,
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        if self.exchange is not None:
+            self.exchange.observe(update.number, update.judged, update.players)
+        for base in self.bases:
+            with self.memory.phase(phase_on("credit", base.settings.folder)):
+                for name in base.settings.learners:
+                    self._credit(update, name)
+        self._note_shares(update)
+        self.idle.say(update.number, update.learners, set(update.batches))
+        self._skip_stale(update)
+
+    def _note_shares(self, update: Update) -> None:
+        """What the curriculum makes of the scores so far, where there is a choice."""
+        lessons = self.league.lessons
+        if len(self.league.arenas.arms) == 1:
+            return
+        for name, values in update.learners.items():
+            values |= {f"game/{game}/share": share for game, share in lessons.shares(name).items()}
+            values |= {f"game/{game}/level": level for game, level in lessons.levels(name).items()}
+
+    def _credit(self, update: Update, name: str) -> None:
+        """One learner's rows and metrics."""
+        live = next(agent for agent, player in update.players.items() if player == name)
+        batch, metrics = self.experience[name].batch(name, update.judged, live)
+        if "reward" in metrics and (update.judged is not update.episodes or self.has_forks):
+            metrics["reward"] = rule_reward(update.whole, live)
+        if isinstance(batch, TrainingBatch):
+            batch, ages = of_age(batch, self.learners[name].version, self.max_staleness)
+            metrics |= ages
+        if self.exchange is not None:
+            batch, exchanged = self.exchange.extend(name, batch)
+            metrics |= exchanged
+        metrics |= reward_statistics(update.whole, live)
+        update.learners[name] = metrics | update.components.get(name, {})
+        if batch is not None:
+            update.batches[name] = batch
+
+    def _skip_stale(self, update: Update) -> None:
+        """Answer batches whose rows are too old on average."""
+        for name, values in update.learners.items():
+            lag = values.get("version_lag", 0.0)
+            if lag > STALE_ABOVE:
+                message = f"rows are {lag:.1f} steps old on average, more than {STALE_ABOVE:g}"
+                finding = Finding(fault="rollouts_stale", message=message, learner=name)
+                if self.survival.meet(finding) == "skip_batch":
+                    update.batches.pop(name, None)
+                    values["skipped"] = 1.0
 
 
-def _note_shares(parts: Parts, update: Update) -> None:
-    """What the curriculum makes of the scores so far, where there is a choice."""
-    lessons = parts.league.lessons
-    if len(parts.league.arenas.arms) == 1:
-        return
-    for name, values in update.learners.items():
-        values |= {f"game/{game}/share": share for game, share in lessons.shares(name).items()}
-        values |= {f"game/{game}/level": level for game, level in lessons.levels(name).items()}
-
-
-def _credit(parts: Parts, update: Update, name: str) -> None:
-    """One learner's rows and metrics."""
-    learner = parts.learners[name]
-    live = next(agent for agent, player in update.players.items() if player == name)
-    batch, metrics = parts.experience[name].batch(name, update.judged, live)
-    if "reward" in metrics and (update.judged is not update.episodes or parts.forking is not None):
-        metrics["reward"] = rule_reward(update.whole, live)
-    if isinstance(batch, TrainingBatch):
-        most = None if parts.ahead is None else parts.ahead.max_staleness
-        batch, ages = of_age(batch, learner.version, most)
-        metrics |= ages
-    if parts.exchange is not None:
-        batch, exchanged = parts.exchange.extend(name, batch)
-        metrics |= exchanged
-    metrics |= reward_statistics(update.whole, live)
-    update.learners[name] = metrics | update.components.get(name, {})
-    if batch is not None:
-        update.batches[name] = batch
-
-
-def _skip_stale(parts: Parts, update: Update) -> None:
-    """Answer batches whose rows are too old on average."""
-    for name, values in update.learners.items():
-        lag = values.get("version_lag", 0.0)
-        if lag > STALE_ABOVE:
-            message = f"rows are {lag:.1f} steps old on average, more than {STALE_ABOVE:g}"
-            finding = Finding(fault="rollouts_stale", message=message, learner=name)
-            if parts.survival.meet(finding) == "skip_batch":
-                update.batches.pop(name, None)
-                values["skipped"] = 1.0
-
-
-def step(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step(Phase):
     """Take the optimizer steps; then learn from others and teach the reward model."""
-    started, live = time.monotonic(), update.players
-    parts.versions.withdraw()
-    update.run |= take_steps(parts, update.batches, update.learners)
-    if parts.learned_reward is not None:
-        with parts.memory.phase("reward learning"):
-            update.run |= parts.learned_reward.learn(update.valued, live)
-    if parts.sharing is not None:
-        with parts.memory.phase("sharing"):
-            read = parts.sharing.after_update(update.number, update.valued, live)
-        for name, values in read.items():
-            update.learners[name] |= values
-    for name, learner in parts.learners.items():
-        values = update.learners[name]
-        values["weight_norm"] = learner.weight_norm
-        signs = parts.survival.signs
-        for finding in signs.after_update(update.number, name, values, learner.weight_norm):
-            parts.survival.meet(finding)
-    update.run["train_s"] = time.monotonic() - started
-    update.run["memory/allocated_gb"] = sum(map(allocated_gb, devices_of(parts.bases)))
+
+    steps: Steps
+    versions: LeagueVersions
+    learners: Learners
+    learned_reward: LearnedReward | None
+    sharing: Sharing | None
+    survival: Survival
+    memory: PhaseManager
+    devices: Sequence[torch.device]
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(
+            steps=Steps.of(parts),
+            versions=parts.versions,
+            learners=parts.learners,
+            learned_reward=parts.learned_reward,
+            sharing=parts.sharing,
+            survival=parts.survival,
+            memory=parts.memory,
+            devices=devices_of(parts.bases),
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        started, live = time.monotonic(), update.players
+        self.versions.withdraw()
+        update.run |= self.steps.take(update.batches, update.learners)
+        if self.learned_reward is not None:
+            with self.memory.phase("reward learning"):
+                update.run |= self.learned_reward.learn(update.valued, live)
+        if self.sharing is not None:
+            with self.memory.phase("sharing"):
+                read = self.sharing.after_update(update.number, update.valued, live)
+            for name, values in read.items():
+                update.learners[name] |= values
+        for name, learner in self.learners.items():
+            values = update.learners[name]
+            values["weight_norm"] = learner.weight_norm
+            signs = self.survival.signs
+            for finding in signs.after_update(update.number, name, values, learner.weight_norm):
+                self.survival.meet(finding)
+        update.run["train_s"] = time.monotonic() - started
+        update.run["memory/allocated_gb"] = sum(map(allocated_gb, self.devices))
 
 
-def publish(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publish(Phase):
     """Name the new versions and install them: from now on they play."""
-    started = time.monotonic()
-    parts.versions.publish()
-    update.run["publish_s"] = time.monotonic() - started
+
+    versions: LeagueVersions
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(versions=parts.versions)
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        started = time.monotonic()
+        self.versions.publish()
+        update.run["publish_s"] = time.monotonic() - started
 
 
-def look(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look(Phase):
     """Measure the new versions, where the recipe asks for a look after this update."""
-    every = parts.recipe.evaluation.every
-    if every and update.number % every == 0:
-        update.score = evaluation.look(parts, update.number, update.learners)
+
+    evaluation: Evaluation
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(evaluation=Evaluation.of(parts))
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        every = self.evaluation.settings.every
+        if every and update.number % every == 0:
+            update.score = self.evaluation.look(update.number, update.learners)
 
 
-def report(parts: Parts, update: Update) -> None:
-    """Tell everybody who listens."""
-    update.run |= parts.survival.faults
-    prompts = parts.matches.rollouts.take_prompt_tokens()
-    update.run |= parts.meter.measure(update.seconds, update.batches, prompts)
-    record = Record(
-        update=update.number,
-        updates=parts.recipe.updates,
-        run=update.run,
-        learners=update.learners,
-    )
-    for sink in update.sinks:
-        sink.write(record)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report(Phase):
+    """Send the update's metrics to all sinks."""
+
+    updates: int
+    """Of the run."""
+    survival: Survival
+    rollouts: Rollouts
+    meter: SystemMeter
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(
+            updates=parts.recipe.updates,
+            survival=parts.survival,
+            rollouts=parts.matches.rollouts,
+            meter=parts.meter,
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        update.run |= self.survival.faults
+        prompts = self.rollouts.take_prompt_tokens()
+        update.run |= self.meter.measure(update.seconds, update.batches, prompts)
+        record = Record(
+            update=update.number, updates=self.updates, run=update.run, learners=update.learners
+        )
+        for sink in update.sinks:
+            sink.write(record)
 
 
-def snapshot(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot(Phase):
     """Freeze versions as opponents, where it is time."""
-    last = update.number == parts.recipe.updates
-    if last or update.number % parts.recipe.snapshot_every == 0:
-        for name in parts.learners:
-            parts.versions.snapshot(name, update.number, last=last)
+
+    updates: int
+    """Of the run."""
+    every: int
+    learners: Sequence[str]
+    versions: LeagueVersions
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(
+            updates=parts.recipe.updates,
+            every=parts.recipe.snapshot_every,
+            learners=tuple(parts.learners),
+            versions=parts.versions,
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        last = update.number == self.updates
+        if last or update.number % self.every == 0:
+            for name in self.learners:
+                self.versions.snapshot(name, update.number, last=last)
 
 
-def checkpoint(parts: Parts, update: Update) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteCheckpoint(Phase):
     """Write what the run can go on from, where it is time."""
-    last = update.number == parts.recipe.updates
-    if last or update.number % parts.recipe.checkpoint_every == 0:
-        gathered = state.gather(parts, update.number, update.score)
-        gathered.write(parts.recipe, parts.folder, whole=parts.memory.write_down)
-        if parts.ahead is not None:
-            parts.ahead.acknowledge(update.number)
+
+    recipe: LeagueRecipe
+    folder: Path
+    state: RunState
+    memory: PhaseManager
+    ahead: MatchesAhead | None
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(
+            recipe=parts.recipe,
+            folder=parts.folder,
+            state=RunState.of(parts),
+            memory=parts.memory,
+            ahead=parts.ahead,
+        )
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        last = update.number == self.recipe.updates
+        if last or update.number % self.recipe.checkpoint_every == 0:
+            gathered = self.state.gather(update.number, update.score)
+            gathered.write(self.recipe, self.folder, whole=self.memory.write_down)
+            if self.ahead is not None:
+                self.ahead.acknowledge(update.number)
 
 
-PHASES: Mapping[str, Phase] = {
-    "play": play,
-    "branch": branch,
-    "judge": judge,
-    "credit": credit,
-    "update": step,
-    "publish": publish,
-    "look": look,
-    "report": report,
-    "snapshot": snapshot,
-    "checkpoint": checkpoint,
+PHASES: Mapping[str, type[Phase]] = {
+    "play": Play,
+    "branch": Branch,
+    "judge": Judge,
+    "credit": Credit,
+    "update": Step,
+    "publish": Publish,
+    "look": Look,
+    "report": Report,
+    "snapshot": Snapshot,
+    "checkpoint": WriteCheckpoint,
 }
 """Phases in the order in which they run."""

@@ -28,11 +28,11 @@ from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.faults.watchdog import end_process, limit
 from srl_agents.training.folder.adapter_export import AdapterExport
 from srl_agents.training.folder.layout import CHECKPOINTS
-from srl_agents.training.loop import state
-from srl_agents.training.loop.evaluation import final_table
+from srl_agents.training.loop.evaluation import Evaluation
 from srl_agents.training.loop.phases import PHASES, Phase, Update
 from srl_agents.training.loop.stages import build
-from srl_agents.training.loop.step import require_equal_weights
+from srl_agents.training.loop.state import Gathered, RunState
+from srl_agents.training.loop.step import Steps
 from srl_agents.training.loop.transfer_file import write_transfer
 from srl_agents.training.outcome import Outcome
 
@@ -83,20 +83,23 @@ class LeagueTraining:
             self.parts = build(
                 recipe, folder, view, processes or Processes(), self._opened, cluster=cluster
             )
-            self.done = state.restore(self.parts)
+            self._state = RunState.of(self.parts)
+            self.done = self._state.restore()
             """Updates so far."""
             self.phase = "starting"
             """What is done now: a name of `PHASES`, or another word."""
             self._late: dict[str, float] = {}
             """Seconds of phases that came too late for a record."""
             self._profile, self._warm = trace_one, False
-            self._held: state.Gathered | None = None
+            self._held: Gathered | None = None
             """The last finished update, where no checkpoint holds it; without tensors where they are too
             large for a copy."""
             self._stepping = False
             """Whether weights may differ from those of the last finished update."""
+            self.phases = {name: phase.of(self.parts) for name, phase in PHASES.items()}
+            """Of an update, in their order."""
             self.parts.versions.publish()
-            require_equal_weights(self.parts)
+            Steps.of(self.parts).require_equal_weights()
         except BaseException:  # the store is free for a run after the cause is fixed
             self.close()
             raise
@@ -130,8 +133,10 @@ class LeagueTraining:
                     return self._stop(reason)
             self.phase = "final"
             with self._limited("the final round robin"):
-                final_table(parts)
-            write_transfer(parts)
+                Evaluation.of(parts).final_table()
+            write_transfer(
+                parts.recipe.games, parts.store, parts.league, parts.learners, parts.folder
+            )
             return self._end()
         finally:
             for sink in sinks:
@@ -172,7 +177,7 @@ class LeagueTraining:
         lost_by_steps = self._held is not None and not self._held.tensors
         whole_from = _STEPS if lost_by_steps else _CLOSING
         with ExitStack() as finishing:
-            for name, phase in PHASES.items():
+            for name, phase in self.phases.items():
                 if name == whole_from:
                     finishing.enter_context(finished_first(self._say_finishing))
                 self._stepping |= name == _STEPS
@@ -190,7 +195,7 @@ class LeagueTraining:
             self.parts.memory.phase(name),
             record_function(name),
         ):
-            phase(self.parts, update)
+            phase(update)
         update.seconds[name] = time.monotonic() - started
 
     def _say_finishing(self) -> None:
@@ -209,16 +214,16 @@ class LeagueTraining:
             return
         small = all(base.parameters == "lora" for base in recipe.bases)
         if not (recipe.survival.hold_last_update and small):
-            gathered = state.gather(self.parts, self.done, None)
+            gathered = self._state.gather(self.done, None)
             self._held = replace(gathered, tensors={}).copied()
             return
         on_host = all(device.type == "cpu" for device in devices_of(self.parts.bases))
         bound = recipe.memory.budget_gib is not None and on_host
         with self.parts.memory.phase("hold"):
-            gathered = state.gather(self.parts, self.done, None)
+            gathered = self._state.gather(self.done, None)
             self._held = gathered.copied(self.parts.folder if bound else None)
 
-    def _last(self) -> state.Gathered | None:
+    def _last(self) -> Gathered | None:
         """The last finished update, if no checkpoint holds it and no step has changed what it left."""
         held = self._held
         if held is None or held.tensors:
@@ -226,7 +231,7 @@ class LeagueTraining:
         if self._stepping:
             return None
         with self.parts.memory.phase("hold", traced=False):  # the run that nothing ended has none
-            return replace(held, tensors=state.gather(self.parts, held.done, None).tensors)
+            return replace(held, tensors=self._state.gather(held.done, None).tensors)
 
     def keep_last(self, *, before: int) -> str:
         """Make the last whole update a checkpoint, if it is none yet.

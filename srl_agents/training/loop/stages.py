@@ -179,7 +179,7 @@ def build(
     *,
     cluster: str = "",
 ) -> Parts:
-    """All parts, at the beginning of the run; `srl_agents.training.loop.state` goes on from there.
+    """All parts, at the beginning of the run; `srl_agents.training.loop.state.RunState` goes on from there.
 
     Args:
         recipe: what to do.

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from srl_agents import checkpoints
 from srl_agents.checkpoints import Checkpoint
+from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.store.history import LeagueStore
+from srl_agents.metrics import ConsoleView
 from srl_agents.models.memory.mapped_tensors import MappedTensors
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.folder.layout import CHECKPOINTS
 from srl_agents.training.loop import side_files
+from srl_agents.training.loop.groups import CoordinationGroups
 from srl_agents.training.loop.stages import Parts
+from srl_agents.training.loop.versions import LeagueVersions
+from srl_agents.training.parts.single import Learners
 from srl_envs.errors import CheckpointError, ConfigError
 
 FILES = "files"
@@ -81,98 +87,148 @@ class Gathered:
         )
 
 
-def restore(parts: Parts) -> int:
-    """Go to the newest whole checkpoint; returns the number of updates that it holds.
+class Kept(Protocol):
+    """A part whose state is JSON values."""
 
-    Raises:
-        CheckpointError: no checkpoint is whole, or it is of an older SRL, or a snapshot is gone.
-        ConfigError: it holds more updates than the recipe asks for.
-    """
-    found = checkpoints.latest(parts.folder / CHECKPOINTS)
-    if found is None:
-        side_files.cut(parts.folder, 0, {}, parts.store, parts.view.say)
-        return 0
-    checkpoint = checkpoints.load(found)
-    if checkpoint.step > parts.recipe.updates:
-        raise ConfigError(
-            f"updates={parts.recipe.updates}: the run in {parts.folder} has {checkpoint.step} already. "
-            f"Give {checkpoint.step} or more, or another folder with --out."
+    def state(self) -> dict[str, Any]:
+        """What later updates depend on."""
+
+    def load_state(self, state: Any) -> None:
+        """The inverse of `state`."""
+
+
+class KeptTensors(Protocol):
+    """A part whose state is groups of tensors and JSON values."""
+
+    def state(self) -> tuple[Groups, dict[str, Any]]:
+        """What later updates depend on."""
+
+    def load_state(self, groups: Any, state: Any) -> None:
+        """The inverse of `state`; ``groups`` may hold others."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunState:
+    """Reads from the parts of a run what a checkpoint holds, and gives it back to them."""
+
+    folder: Path
+    """Of the run."""
+    updates: int
+    """Of the run."""
+    store: LeagueStore
+    view: ConsoleView
+    league: League
+    versions: LeagueVersions
+    learners: Learners
+    coordinator: CoordinationGroups
+    kept: Mapping[str, Kept]
+    """Parts by their key in a checkpoint's state."""
+    kept_tensors: Mapping[str, KeptTensors]
+    """Likewise."""
+
+    @classmethod
+    def of(cls, parts: Parts) -> RunState:
+        """The state of a run."""
+        kept: dict[str, Kept | None] = {
+            "league": parts.league,
+            "credit": parts.credit,
+            "survival": parts.survival,
+            "budgets": parts.matches.budgets,
+            "exchange": parts.exchange,
+        }
+        tensors: dict[str, KeptTensors | None] = {
+            "sharing": parts.sharing,
+            "reward_model": parts.learned_reward,
+        }
+        return cls(
+            folder=parts.folder,
+            updates=parts.recipe.updates,
+            store=parts.store,
+            view=parts.view,
+            league=parts.league,
+            versions=parts.versions,
+            learners=parts.learners,
+            coordinator=parts.coordinator,
+            kept={name: part for name, part in kept.items() if part is not None},
+            kept_tensors={name: part for name, part in tensors.items() if part is not None},
         )
-    try:
-        _take_over(parts, checkpoint)
-    except (KeyError, ConfigError) as error:
-        lack = f"has no {error}" if isinstance(error, KeyError) else f"is not as expected: {error}"
-        raise CheckpointError(
-            f"{found} was written by an older SRL and {lack}: finish the run with that version, or "
-            "start it in another folder."
-        ) from error
-    parts.versions.load_frozen()
-    side_files.cut(
-        parts.folder, checkpoint.step, checkpoint.state[FILES], parts.store, parts.view.say
-    )
-    parts.view.say(f"resuming after update {checkpoint.step} of {parts.recipe.updates}")
-    return checkpoint.step
 
+    def restore(self) -> int:
+        """Go to the newest whole checkpoint; returns the number of updates that it holds.
 
-def gather(parts: Parts, done: int, score: float | None) -> Gathered:
-    """Everything between two updates; tensors are the run's own where they can be.
+        Raises:
+            CheckpointError: no checkpoint is whole, or it is of an older SRL, or a snapshot is gone.
+            ConfigError: it holds more updates than the recipe asks for.
+        """
+        found = checkpoints.latest(self.folder / CHECKPOINTS)
+        if found is None:
+            side_files.cut(self.folder, 0, {}, self.store, self.view.say)
+            return 0
+        checkpoint = checkpoints.load(found)
+        if checkpoint.step > self.updates:
+            raise ConfigError(
+                f"updates={self.updates}: the run in {self.folder} has {checkpoint.step} already. "
+                f"Give {checkpoint.step} or more, or another folder with --out."
+            )
+        try:
+            self._take_over(checkpoint)
+        except (KeyError, ConfigError) as error:
+            lack = (
+                f"has no {error}" if isinstance(error, KeyError) else f"is not as expected: {error}"
+            )
+            raise CheckpointError(
+                f"{found} was written by an older SRL and {lack}: finish the run with that version, or "
+                "start it in another folder."
+            ) from error
+        self.versions.load_frozen()
+        side_files.cut(
+            self.folder, checkpoint.step, checkpoint.state[FILES], self.store, self.view.say
+        )
+        self.view.say(f"resuming after update {checkpoint.step} of {self.updates}")
+        return checkpoint.step
 
-    Args:
-        parts: of the run.
-        done: updates so far.
-        score: of the learners in this update's look, if there was one.
-    """
-    tensors: Groups = {}
-    state: dict[str, Any] = {
-        "league": parts.league.state(),
-        "learners": {},
-        "credit": parts.credit.state(),
-        "survival": parts.survival.state(),
-        "budgets": parts.matches.budgets.state(),
-        FILES: side_files.lengths(parts.folder),
-        AGENTS: [asdict(agent) for agent in parts.store.playing(parts.league.playing)],
-    }
-    shared, state["coordination"] = parts.coordinator.state()
-    tensors |= {f"{COORDINATION}.{group}": own for group, own in shared.items()}
-    if parts.sharing is not None:
-        groups, state["sharing"] = parts.sharing.state()
-        tensors |= groups
-    if parts.exchange is not None:
-        state["exchange"] = parts.exchange.state()
-    if parts.learned_reward is not None:
-        groups, state["reward_model"] = parts.learned_reward.state()
-        tensors |= groups
-    for name, learner in parts.learners.items():
-        own = learner.base.trainable_parameters(name)
-        tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
-        tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
-    return Gathered(done=done, tensors=tensors, state=state, score=score)
+    def gather(self, done: int, score: float | None) -> Gathered:
+        """Everything between two updates; tensors are the run's own where they can be.
 
+        Args:
+            done: updates so far.
+            score: of the learners in this update's look, if there was one.
+        """
+        state: dict[str, Any] = {name: part.state() for name, part in self.kept.items()}
+        state |= {
+            "learners": {},
+            FILES: side_files.lengths(self.folder),
+            AGENTS: [asdict(agent) for agent in self.store.playing(self.league.playing)],
+        }
+        shared, state["coordination"] = self.coordinator.state()
+        tensors: Groups = {f"{COORDINATION}.{group}": own for group, own in shared.items()}
+        for name, part in self.kept_tensors.items():
+            groups, state[name] = part.state()
+            tensors |= groups
+        for name, learner in self.learners.items():
+            own = learner.base.trainable_parameters(name)
+            tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
+            tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
+        return Gathered(done=done, tensors=tensors, state=state, score=score)
 
-def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
-    """Be where the checkpoint was written."""
-    tensors, state = checkpoint.tensors, checkpoint.state
-    if FILES not in state:
-        raise KeyError(FILES)
-    parts.league.load_state(state["league"])
-    for name, learner in parts.learners.items():
-        learner.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
-        learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
-    parts.credit.load_state(state["credit"])
-    parts.survival.load_state(state["survival"])
-    parts.matches.budgets.load_state(state["budgets"])
-    parts.coordinator.load_state(
-        {
-            name.removeprefix(f"{COORDINATION}."): own
-            for name, own in tensors.items()
-            if name.startswith(f"{COORDINATION}.")
-        },
-        state["coordination"],
-        like=lambda name: dict(parts.learners[name].base.trainable_parameters(name)),
-    )
-    if parts.sharing is not None:
-        parts.sharing.load_state(tensors, state["sharing"])
-    if parts.exchange is not None:
-        parts.exchange.load_state(state["exchange"])
-    if parts.learned_reward is not None:
-        parts.learned_reward.load_state(tensors, state["reward_model"])
+    def _take_over(self, checkpoint: Checkpoint) -> None:
+        """Be where the checkpoint was written."""
+        tensors, state = checkpoint.tensors, checkpoint.state
+        if FILES not in state:
+            raise KeyError(FILES)
+        for name, learner in self.learners.items():
+            learner.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
+            learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
+        for key, part in self.kept.items():
+            part.load_state(state[key])
+        self.coordinator.load_state(
+            {
+                name.removeprefix(f"{COORDINATION}."): own
+                for name, own in tensors.items()
+                if name.startswith(f"{COORDINATION}.")
+            },
+            state["coordination"],
+            like=lambda name: dict(self.learners[name].base.trainable_parameters(name)),
+        )
+        for key, holder in self.kept_tensors.items():
+            holder.load_state(tensors, state[key])

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL
+from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.ratings.transfer import MeasuredGame, over_games, transfer_table
+from srl_agents.league.store.history import LeagueStore
+from srl_agents.recipes.sections.games import Game
 from srl_agents.records import plain_json
-from srl_agents.training.loop.stages import Parts
 
 TRANSFER = "transfer.json"
 """Name of the file in a run's folder."""
 
 
-def write_transfer(parts: Parts) -> Path | None:
-    """After the final table; nothing where there is one game."""
-    games = parts.recipe.games
+def write_transfer(
+    games: Sequence[Game], store: LeagueStore, league: League, learners: Iterable[str], folder: Path
+) -> Path | None:
+    """After the final table; nothing where there is one game.
+
+    Args:
+        games: of the recipe.
+        store: with the final table.
+        league: knows first and last version of each learner.
+        learners: their names.
+        folder: of the run.
+    """
     if len(games) == 1:
         return None
     measured = [
@@ -23,14 +35,11 @@ def write_transfer(parts: Parts) -> Path | None:
             name=game.name,
             mode=game.mode,
             trained=game.weight > 0,
-            results=parts.store.seated(game.env_id, options=game.options, schedule=FINAL),
+            results=store.seated(game.env_id, options=game.options, schedule=FINAL),
         )
         for game in games
     ]
-    league = parts.league
-    rows = transfer_table(
-        measured, {league.live(name): league.start_of(name) for name in parts.learners}
-    )
+    rows = transfer_table(measured, {league.live(name): league.start_of(name) for name in learners})
     means = {
         kind: {
             learner: {"gain": mean.estimate, "low": mean.low, "high": mean.high}
@@ -38,6 +47,6 @@ def write_transfer(parts: Parts) -> Path | None:
         }
         for kind in ("trained", "others")
     }
-    path = parts.folder / TRANSFER
+    path = folder / TRANSFER
     path.write_text(plain_json({"rows": [row.as_json() for row in rows], "means": means}, indent=2))
     return path

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from srl_agents.coordination.processes import Processes
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.sources import random_model
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
@@ -16,6 +16,7 @@ from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.training.faults.survival import EVENTS, Survival
 from srl_agents.training.loop import step
+from srl_agents.training.loop.step import Steps
 from srl_envs.errors import MemoryLimitError
 from tests.srl_agents.trainers.conftest import sample_batch
 
@@ -28,19 +29,26 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
     return BaseModel.load(folder, lora_rank=4, device="cpu")
 
 
-def run_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Any:
+def steps_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Steps:
     learners = {
         name: GRPOLearner(
             name, base, GRPOSettings(micro_batch_rows=16, share_prefixes=False), 1.0, seed=0
         )
         for name in ROWS
     }
-    return SimpleNamespace(
+    unused: Any = None
+    return Steps(
         learners=learners,
-        processes=SimpleNamespace(size=1),
-        recipe=SimpleNamespace(memory=SimpleNamespace(sharded=False), survival=settings),
-        memory=SimpleNamespace(sharded=False),
+        bases=(),
+        processes=Processes(),
+        coordinator=unused,
+        exchange=None,
+        learned_reward=None,
         survival=Survival(settings, learners, folder, say=lambda line: None),
+        memory=unused,
+        view=unused,
+        sharded=False,
+        halves=settings.policy("out_of_memory") == "halve_micro_batch",
     )
 
 
@@ -59,24 +67,24 @@ def test_a_shared_pass_that_does_not_fit_is_found_and_made_with_fewer_rows(
     base: BaseModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_out_above(monkeypatch, 8)
-    parts = run_in(tmp_path, base, SurvivalSettings())
+    steps = steps_in(tmp_path, base, SurvivalSettings())
     batches = {name: sample_batch(base, name, rows=rows) for name, rows in ROWS.items()}
 
-    assert step._together(parts, batches).keys() == ROWS.keys()
+    assert steps._together(batches).keys() == ROWS.keys()
 
     (event,) = [json.loads(line) for line in (tmp_path / EVENTS).read_text().splitlines()]
     assert (event["fault"], event["policy"]) == ("out_of_memory", "halve_micro_batch")
     assert "2 learners" in event["told"]
-    assert {learner.micro_batch_rows for learner in parts.learners.values()} == {8}
-    assert all(learner.gradients for learner in parts.learners.values())
+    assert {learner.micro_batch_rows for learner in steps.learners.values()} == {8}
+    assert all(learner.gradients for learner in steps.learners.values())
 
 
 def test_a_shared_pass_that_does_not_fit_ends_a_run_whose_policy_is_stop(
     base: BaseModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_out_above(monkeypatch, 8)
-    parts = run_in(tmp_path, base, SurvivalSettings(policies={"out_of_memory": "stop"}))
+    steps = steps_in(tmp_path, base, SurvivalSettings(policies={"out_of_memory": "stop"}))
     batches = {name: sample_batch(base, name, rows=rows) for name, rows in ROWS.items()}
 
     with pytest.raises(MemoryLimitError, match="2 learners"):
-        step._together(parts, batches)
+        steps._together(batches)
