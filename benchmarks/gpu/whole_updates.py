@@ -68,7 +68,7 @@ def write_model(name: str, folder: Path, device: str) -> None:
 
 
 class _Lengths:
-    """Hands batches of an experience through, and keeps the lengths of their rows; broken, it loses the rows."""
+    """Hands batches through, and keeps the lengths of their rows; broken, it loses the rows instead."""
 
     def __init__(self, inner: Any, *, broken: bool) -> None:
         self._inner = inner
