@@ -276,7 +276,7 @@ def test_the_guides_example_plays_its_rows(
     (section,) = (part for part in page.split("\n## ") if part.startswith("Our games in veRL\n"))
     code, yaml = (section.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "yaml"))
     monkeypatch.chdir(tmp_path)
-    rows = neighbours_guide.run(code)["rows"]
+    rows = neighbours_guide.run(code)["games"]
     assert isinstance(rows, list)
     assert len(rows) == 1000
     data = play(Engine(), rows[:2], yaml=yaml)
