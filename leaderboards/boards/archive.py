@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards.boards.verification import VERIFIED, read_verified
+from leaderboards.bundles.agent_specs import is_model
 from leaderboards.bundles.roster import parent_among, version
 from leaderboards.bundles.submission import Bundle, open_bundle
 from leaderboards.bundles.verify import Level
 from leaderboards.contents.bases import read_bases
 from leaderboards.contents.fields import shown
 from leaderboards.contents.intake import BUNDLE_NAME, MANIFEST, BundleError, open_regular, read_json
+from leaderboards.contents.mistakes import mistakes_of
 from leaderboards.contents.schemas import CHANGE, MANIFEST_FILE, checked
 from leaderboards.keys import fingerprint
 from leaderboards.names import name_key
@@ -96,6 +98,8 @@ class Merged:
     """Agent -> level -> matches that are verified so far; a match has the highest of its bundles. For
     references the matches among themselves: an entrant's level is not theirs."""
     set_aside: tuple[SetAside, ...]
+    mistakes: dict[str, Counter[str]]
+    """Agent -> kind -> refused replies, see `mistakes_of`; for references as in ``levels``."""
 
 
 @dataclass(slots=True)
@@ -106,6 +110,8 @@ class _Shared:
     records: dict[str, str] = field(default_factory=dict)
     """Match -> hash of its result and transcript."""
     levels: dict[str, Level] = field(default_factory=dict)
+    mistakes: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
+    """Match -> agent -> kind -> refused replies; without matches that have none."""
 
 
 def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
@@ -185,15 +191,17 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[Merged]:
     entries = tuple(entry for entry in group.entries if entry in kept)
     references = frozenset(group.protocol.references)
     levels: dict[str, Counter[str]] = {}
+    mistakes: dict[str, Counter[str]] = {}
     for name, (spec, _) in shared.matches.items():
-        among = references.issuperset(spec.seats)
+        among, wrong_of = references.issuperset(spec.seats), shared.mistakes.get(name, {})
         for seated in set(spec.seats) if among else set(spec.seats) - references:
             levels.setdefault(seated, Counter())[shared.levels[name]] += 1
+            mistakes.setdefault(seated, Counter()).update(wrong_of.get(seated, {}))
     with LeagueStore(path) as store:
         for agent in agents_of(entries):
             store.add_agent(agent)
         store.report_many(shared.matches.values())
-        yield Merged(store, entries, levels, tuple(set_aside))
+        yield Merged(store, entries, levels, tuple(set_aside), mistakes)
 
 
 def agents_of(entries: Sequence[Entry]) -> list[AgentVersion]:
@@ -357,7 +365,12 @@ def _changes(board: Path, set_aside: list[SetAside]) -> list[dict[str, Any]]:
 
 def _add(entry: Entry, shared: _Shared) -> str:
     """Why a bundle does not count; if it does, its matches are in ``shared``."""
-    matches, records = {}, {}
+    matches, records, mistakes = {}, {}, {}
+    limits = {
+        agent.agent_id: agent.spec["sampling"]["max_new_tokens"]
+        for agent in entry.bundle.agents
+        if is_model(agent)
+    }
     try:
         for record in entry.bundle.records():
             name = record.spec.match_id
@@ -368,10 +381,13 @@ def _add(entry: Entry, shared: _Shared) -> str:
                     "bundle that was verified further or published before"
                 )
             matches[name] = (record.spec, record.result)
+            if any(record.result.invalid_replies):
+                mistakes[name] = mistakes_of(record, limits)
     except BundleError as error:
         return str(error)
     for name in matches:
         shared.levels.setdefault(name, entry.level)  # the highest level comes first
     shared.matches |= {name: match for name, match in matches.items() if name not in shared.matches}
     shared.records |= records
+    shared.mistakes |= mistakes
     return ""

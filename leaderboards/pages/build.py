@@ -22,9 +22,11 @@ from leaderboards.boards.archive import Merged, SetAside, merged_store, read_boa
 from leaderboards.boards.publishing import attempts
 from leaderboards.contents.bases import base_label
 from leaderboards.contents.served import ServedTurns
+from leaderboards.pages.all_games import RatedBoard, all_games
 from leaderboards.pages.curves import curves, starts, versus_start
 from leaderboards.pages.entries import described_entries, usage_of
 from leaderboards.pages.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
+from leaderboards.pages.game_tables import GameTables, game_tables
 from leaderboards.pages.hackability import hackability
 from leaderboards.pages.matrices import (
     DIAGNOSED_AGENTS,
@@ -48,7 +50,7 @@ from srl_envs.errors import StoreError, UnknownEnvironmentError
 
 __all__ = ["board_data", "board_site", "boards_of_store", "site_data", "store_site", "write_site"]
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the format of ``data.json``."""
 
 
@@ -117,7 +119,8 @@ def board_site(
         StoreError: no bundle of the board counts.
     """
     found, registered = read_board(board), attempts(registrations(board))
-    boards, roots, parts, set_aside = [], [], [], list(found.set_aside)
+    boards: list[RatedBoard] = []
+    roots, parts, set_aside = [], [], list(found.set_aside)
     for done, group in enumerate(found.groups, 1):
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -129,9 +132,10 @@ def board_site(
                 bases=found.bases,
                 entries=described_entries(merged.entries, registered, usage_of(merged.entries)),
                 references=group.protocol.references,
+                mistakes=merged.mistakes,
             )
             matches = [match for match in merged.store.matches() if match[1].termination != "void"]
-        for data in shown:
+        for data in (rated.data for rated in shown):
             data["protocol"] = group.protocol.name
             chosen, transcripts, served = _published_episodes(merged, matches, data, per_board)
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
@@ -179,7 +183,7 @@ def _published_episodes(
 
 
 def site_data(
-    boards: Sequence[Mapping[str, Any]],
+    boards: Sequence[RatedBoard],
     *,
     command: str,
     content_sha256: str,
@@ -204,7 +208,8 @@ def site_data(
         "fingerprint": fingerprint,
         "changes": list(changes),
         "set_aside": [asdict(part) for part in set_aside],
-        "boards": sorted(boards, key=lambda board: not board["agents"]),
+        "all_games": all_games(boards),
+        "boards": sorted((b.data for b in boards), key=lambda board: not board["agents"]),
     }
 
 
@@ -216,7 +221,8 @@ def boards_of_store(
     bases: Mapping[str, str] | None = None,
     entries: Mapping[str, Mapping[str, Any]] | None = None,
     references: Collection[str] = (),
-) -> list[dict[str, Any]]:
+    mistakes: Mapping[str, Mapping[str, int]] | None = None,
+) -> list[RatedBoard]:
     """One board per environment and options.
 
     Args:
@@ -226,6 +232,7 @@ def boards_of_store(
         bases: what a board calls base models, by the hash of their weights.
         entries: agent -> how it came in, where it came in as a bundle.
         references: of the board's protocol; see `Scope.references`.
+        mistakes: agent -> kind -> refused replies; unknown by default.
     """
     agents = {agent.agent_id: agent for agent in store.agents()}
     boards = []
@@ -238,14 +245,16 @@ def boards_of_store(
             mode=mode,
             references=frozenset(references),
         )
-        board = _board(store, agents, scope)
+        board, tables = _board(store, agents, scope)
         for row in board["agents"]:
             reached = dict((levels or {}).get(row["agent"], {}))
             row["level"], row["levels"] = min(reached, default=None), reached
             row["base"] = base_label(agents[row["agent"]].spec, bases)
             row["entry"] = (entries or {}).get(row["agent"])
+            row["mistakes"] = None if mistakes is None else dict(mistakes.get(row["agent"], {}))
         attacked = None if options else hackability(env_id)  # of the default options
-        boards.append({**board, "summary": summary, "hackability": attacked})
+        data = {**board, "summary": summary, "hackability": attacked}
+        boards.append(RatedBoard(data, tables))
     return boards
 
 
@@ -258,7 +267,9 @@ def _described_environment(env_id: str) -> tuple[str, str]:
     return known.mode, known.summary
 
 
-def _board(store: LeagueStore, agents: dict[str, AgentVersion], scope: Scope) -> dict[str, Any]:
+def _board(
+    store: LeagueStore, agents: dict[str, AgentVersion], scope: Scope
+) -> tuple[dict[str, Any], GameTables]:
     options = canonical_json(scope.options) if scope.options else ""
     count = played(store, scope)
     total = store.count(scope.env_id, options=scope.options)
@@ -287,7 +298,8 @@ def _board(store: LeagueStore, agents: dict[str, AgentVersion], scope: Scope) ->
     pairs = scope.pairs(store)
     found = standings(store, scope, pairs, agents)
     if found is None:
-        return board
+        return board, GameTables()
+    forfeits = any(did.clean < did.matches for did in count.conduct.values())
     rows = described(found.rows, agents, count.conduct)
     order = [row["agent"] for row in rows]
     board |= {
@@ -312,7 +324,7 @@ def _board(store: LeagueStore, agents: dict[str, AgentVersion], scope: Scope) ->
             "curves": _curves(store, agents, scope, found.table),
             "versus_start": versus_start(pairs, order, agents),
         }
-    return board
+    return board, game_tables(store, scope, found, agents, forfeits=forfeits)
 
 
 def _curves(

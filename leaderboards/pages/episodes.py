@@ -64,6 +64,7 @@ def listed(match: Match, transcript: Transcript) -> dict[str, Any]:
         "match": spec.match_id,
         "seats": list(spec.seats),
         "outcomes": list(result.outcomes),
+        "forfeited": list(result.forfeited),
         "steps": len(transcript.steps),
         "invalid": sum(result.invalid_replies),
         "termination": result.termination,

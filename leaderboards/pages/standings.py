@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -29,6 +28,7 @@ from srl_agents.league.ratings.large_field import rate_large
 from srl_agents.league.ratings.pairs import Pairs
 from srl_agents.league.ratings.separate import rate_separately, separate_ratings
 from srl_agents.league.ratings.tables import Rating, RatingTable, rate, rate_teams
+from srl_agents.league.ratings.transfer import BOT
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json
 from srl_envs.errors import ConfigError
@@ -55,8 +55,13 @@ class Conduct:
 
     matches: int = 0
     forfeits: int = 0
+    others_forfeits: int = 0
+    """Matches that another agent's forfeit ended."""
+    clean: int = 0
+    """Matches without a forfeit."""
     invalid: int = 0
     replies: float = 0.0
+    tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -100,6 +105,8 @@ class Standings:
     """Smallest difference between two agents that counts as one, in the median; NaN if unknown."""
     table: RatingTable | None
     """None where the mode ranks by returns, or the field is too large for one."""
+    clean: RatingTable | None = None
+    """The same without matches that a forfeit ended; None where that is none, or all."""
     partners: CrossPlay | None = None
     focal: Sequence[FocalReturn] = ()
 
@@ -111,7 +118,7 @@ def played(store: LeagueStore, scope: Scope) -> Played:
     split evenly; the invalid ones are known per seat.
     """
     columns = (
-        "match_no", "termination", "turns", "agent_id", "invalid", "forfeited",
+        "match_no", "termination", "turns", "agent_id", "invalid", "forfeited", "tokens",
         "options_json", "purpose", "schedule",
     )  # fmt: skip
     wanted = canonical_json(scope.options)
@@ -127,6 +134,7 @@ def played(store: LeagueStore, scope: Scope) -> Played:
             continue
         total.matches += 1
         names = [seat[3] for seat in seats]
+        gave_up = {seat[3] for seat in seats if seat[5]}
         valid_each = max(0, turns - sum(seat[4] for seat in seats)) / len(seats)
         for seat in seats:
             if not scope.concerns(seat[3], names):
@@ -134,6 +142,9 @@ def played(store: LeagueStore, scope: Scope) -> Played:
             entry = total.conduct[seat[3]]
             entry.matches += 1
             entry.forfeits += seat[5]
+            entry.others_forfeits += bool(gave_up - {seat[3]})
+            entry.clean += not gave_up
+            entry.tokens += seat[6]
             entry.invalid += seat[4]
             entry.replies += valid_each + seat[4]
     return total
@@ -186,10 +197,13 @@ def _by_rating(
         )
     teams = store.team_results(scope.env_id, options=scope.options, schedule=scope.schedule)
     table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
-    rows = [rating_row(rating) for rating in table.ratings]
+    rows, clean = [rating_row(rating) for rating in table.ratings], None
     if not teams:
-        _add_ratings_without_errors(rows, pairs, scope.pairs(store, errors=False), anchors)
-    return Standings(rows=rows, clusters=table.clusters, resolution=table.resolution, table=table)
+        clean = _without_errors(pairs, scope.pairs(store, errors=False), anchors)
+    _add_values(rows, clean)
+    return Standings(
+        rows=rows, clusters=table.clusters, resolution=table.resolution, table=table, clean=clean
+    )
 
 
 def _by_separate_ratings(
@@ -209,11 +223,11 @@ def _by_separate_ratings(
         return Standings(rows=rows, clusters=clusters, resolution=math.nan, table=None)
     table = rate_separately(pairs, references, anchors=anchors)
     rows = [rating_row(rating) for rating in table.ratings]
-    clean = scope.pairs(store, errors=False)
-    if clean.a_M.size not in (0, pairs.a_M.size):
-        with suppress(ConfigError):  # every match among the references ended by an error
-            _add_values(rows, rate_separately(clean, references, anchors=anchors))
-    return Standings(rows=rows, clusters=clusters, resolution=table.resolution, table=table)
+    clean = _without_errors(pairs, scope.pairs(store, errors=False), anchors, references)
+    _add_values(rows, clean)
+    return Standings(
+        rows=rows, clusters=clusters, resolution=table.resolution, table=table, clean=clean
+    )
 
 
 def rating_row(rating: Rating) -> Row:
@@ -236,16 +250,23 @@ def rating_row(rating: Rating) -> Row:
     }
 
 
-def _add_ratings_without_errors(
-    rows: list[Row], pairs: Pairs, clean: Pairs, anchors: Collection[str]
-) -> None:
-    """Add ratings without the games that ended by forfeit, if there were any."""
+def _without_errors(
+    pairs: Pairs, clean: Pairs, anchors: Sequence[str], references: Collection[str] = ()
+) -> RatingTable | None:
+    """The ratings without games that ended by forfeit; None where those are all, or none."""
     if clean.a_M.size in (0, pairs.a_M.size):
+        return None
+    if not references:
+        return rate(clean, anchors=anchors)
+    try:
+        return rate_separately(clean, references, anchors=anchors)
+    except ConfigError:  # every match among the references ended by an error
+        return None
+
+
+def _add_values(rows: list[Row], table: RatingTable | None) -> None:
+    if table is None:
         return
-    _add_values(rows, rate(clean, anchors=anchors))
-
-
-def _add_values(rows: list[Row], table: RatingTable) -> None:
     known = {rating.agent: rating.elo for rating in table.ratings}
     for row in rows:
         row["value_without_errors"] = finite(known[row["agent"]]) if row["agent"] in known else None
@@ -337,10 +358,16 @@ def described(
             "lineage": agents[row["agent"]].lineage,
             "role": agents[row["agent"]].role,
             "step": agents[row["agent"]].step,
+            "contents": None if row["agent"].startswith(BOT) else agents[row["agent"]].spec,
             "invalid_share": _share(
                 (did := conduct.get(row["agent"], nothing)).invalid, did.replies
             ),
             "forfeit_share": _share(did.forfeits, did.matches),
+            "others_forfeit_share": _share(did.others_forfeits, did.matches),
+            "clean_share": _share(did.clean, did.matches),
+            "seat_games": did.matches,
+            "replies_per_game": _share(did.replies, did.matches),
+            "tokens_per_game": _share(did.tokens, did.matches),
         }
         for row in rows
     ]

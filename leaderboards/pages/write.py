@@ -8,7 +8,7 @@ but not fetch files, so data files are calls with one JSON argument.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -22,11 +22,15 @@ from srl_envs.errors import StoreError, file_fault
 
 _ASSETS = files("leaderboards.pages") / "assets"
 _SCRIPTS = (
-    "loading.js", "grid.js", "ranking.js", "matrices.js", "board.js", "entry.js", "overview.js",
-    "drawing.js", "replay.js", "site.js",
+    "loading.js", "grid.js", "ranking.js", "matrices.js", "board.js", "entry.js", "sentences.js",
+    "standing.js", "overview.js", "agent.js", "drawing.js", "replay.js", "site.js",
 )  # fmt: skip
-STANDING_AGENTS = 40
-"""Agents in the table of ranks by environment."""
+FIRST_AGENTS = 200
+"""Agents on the first page, and with a page of their own: the best."""
+MATRIX_AGENTS = 40
+"""Models, and bots, in the first page's matrix of agents by games."""
+SAMPLES = 6
+"""Matches per game on an agent's page."""
 _TOP = 3
 
 
@@ -48,13 +52,18 @@ def write_site(
     """
     names = page_labels(data)
     try:
-        for name in ("assets", "boards", "episodes"):
+        for name in ("assets", "boards", "agents", "episodes"):
             (out / name).mkdir(parents=True, exist_ok=True)
         styles, scripts = _write_assets(out)
         for board in data["boards"]:
             _write(
                 out / "boards" / f"{board['slug']}.js",
                 _call(f"boards/{board['slug']}", relabelled(board, names)),
+            )
+        for agent in data["all_games"]["agents"][:FIRST_AGENTS]:
+            name = f"agents/{agent['id']}"
+            _write(
+                out / f"{name}.js", _call(name, relabelled(_agent(agent, data["boards"]), names))
             )
         for episode in episodes:
             name = f"episodes/{episode['match']}"
@@ -82,7 +91,7 @@ def overview(data: Mapping[str, Any]) -> dict[str, Any]:
         "set_aside": data["set_aside"],
         "agents": len({row["agent"] for board in data["boards"] for row in board["agents"]}),
         "boards": [_board_summary(board) for board in data["boards"]],
-        "standing": _standing(data["boards"]),
+        "all_games": _first_screen(data["all_games"], data["boards"]),
     }
 
 
@@ -101,24 +110,43 @@ def _board_summary(board: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _standing(boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rank sets of those agents that appear most often and stand highest, per board."""
-    shown = [board for board in boards if board["agents"]]
-    places: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-    height: dict[str, float] = defaultdict(float)
-    for k, board in enumerate(shown):
-        for row in board["agents"]:
-            places[row["agent"]][k] = (row["best_rank"], row["worst_rank"])
-            height[row["agent"]] += 1 - (row["best_rank"] - 1) / len(board["agents"])
-    chosen = sorted(places, key=lambda name: (-len(places[name]), -height[name], name))
-    chosen = chosen[:STANDING_AGENTS]
-    chosen.sort(key=lambda name: (-height[name] / len(places[name]), name))
+def _first_screen(found: Mapping[str, Any], boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The rating over all games, as short as it can be: no more agents than the page shows."""
+    names = {board["slug"]: _name(board) for board in boards}
+    agents = [dict(row) for row in found["agents"][:FIRST_AGENTS]]
+    for row in agents[MATRIX_AGENTS:]:
+        del row["places"]
     return {
-        "agents": chosen,
-        "boards": [{"slug": board["slug"], "name": _name(board)} for board in shown],
-        "sizes": [len(board["agents"]) for board in shown],
-        "ranks": [[places[name].get(k) for k in range(len(shown))] for name in chosen],
+        **found,
+        "games": [{**game, "name": names[game["slug"]]} for game in found["games"]],
+        "agents": agents,
+        "more_agents": len(found["agents"]) - len(agents),
+        "bots": found["bots"][:MATRIX_AGENTS],
     }
+
+
+def _agent(agent: Mapping[str, Any], boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The page of one agent: its rating over all games, and of each game its row and some matches."""
+    places = iter(agent["places"])
+    games = []
+    for board in boards:
+        place = next(places) if board["agents"] else None
+        row = next((row for row in board["agents"] if row["agent"] == agent["agent"]), None)
+        if place is None or row is None:
+            continue
+        own = [found for found in board["episodes"] if agent["agent"] in found["seats"]]
+        games.append(
+            {
+                **{key: board[key] for key in ("slug", "env_id", "mode", "metric")},
+                "protocol": board.get("protocol", ""),
+                "name": _name(board),
+                "of": len(board["agents"]),
+                "place": place,
+                "row": row,
+                "episodes": own[:SAMPLES],
+            }
+        )
+    return {**{key: value for key, value in agent.items() if key != "places"}, "games": games}
 
 
 def _name(board: Mapping[str, Any]) -> str:

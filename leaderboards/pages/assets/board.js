@@ -62,10 +62,11 @@
   }
 
   function episodes(board) {
+    const { mode } = board;
     const result = (r) => r.outcomes.map((x) => signed(x, Number.isInteger(x) ? 0 : 2)).join(" / ");
     const columns = [
-      { label: "Seats", rem: 20, head: true, value: (r) => r.seats.join(" ").toLowerCase(), first: 1, cell: (r) => el("span", { class: "name", title: r.seats.join(", ") }, r.seats.join(" – ")) },
-      { label: "Episode", rem: 7.5, value: (r) => r.match, first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1` }, r.match.slice(0, 10)) },
+      { label: "Seats", rem: 14, head: true, value: (r) => r.seats.join(" ").toLowerCase(), first: 1, cell: (r) => el("span", { class: "name", title: r.seats.join(", ") }, r.seats.join(" – ")) },
+      { label: "Replay", rem: 21, narrow: 15, value: (r) => SRL.sentence(r, mode), first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1`, class: "name", title: SRL.sentence(r, mode) }, SRL.sentence(r, mode)) },
       { label: "Outcome", rem: 11, narrow: 7, number: true, value: (r) => r.outcomes[0], first: -1, cell: result },
       { label: "Steps", rem: 5, number: true, value: (r) => r.steps, first: -1, cell: (r) => whole(r.steps) },
       { label: "Invalid", rem: 5.5, number: true, value: (r) => r.invalid, first: -1, cell: (r) => whole(r.invalid), help: "Replies that were malformed or illegal." },

@@ -61,6 +61,8 @@
       el("p", { class: "quiet" }, "Submitter, declared attempts, training data, commit and command are the submitter's own words. Levels are the board's.")];
   }
 
+  SRL.origin = origin;
+  SRL.verification = verification;
   SRL.showEntry = (board, row) => {
     const { metric } = board;
     const close = el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "✕");

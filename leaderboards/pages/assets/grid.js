@@ -5,15 +5,16 @@
   const MARGIN_ROWS = 8; // rows kept above and below what is seen
 
   // column: { label, help, value(row) to sort by, first: 1 or -1, cell(row), rem, narrow: rem on a phone, number, head }
-  // The head column takes all room that the others leave. whole: no box of its own, every row in the document, of any height.
-  SRL.grid = ({ label, caption, columns, rows, sorted = 0, direction = null, tall = 38, whole = false, rowClass = () => null }) => {
+  // The head column takes all room that the others leave. whole: no box of its own, every row in the document, of any height,
+  // until `all` is called the first `most`. cards: on a phone each row is a card whose cells name their column.
+  SRL.grid = ({ label, caption, columns, rows, sorted = 0, direction = null, tall = 38, whole = false, cards = false, most = Infinity, rowClass = () => null }) => {
     const body = el("tbody");
     const heads = columns.map((column) => el("th", { scope: "col", class: kind(column) },
       column.value ? el("button", { type: "button", tip: column.help, onclick: () => sortBy(column) }, column.label) : el("span", { tip: column.help }, column.label)));
-    const table = el("table", { class: "grid" }, el("caption", {}, caption),
+    const table = el("table", { class: "grid", role: "table" }, el("caption", {}, caption),
       el("colgroup", {}, ...columns.map((column) => sized(el("col", { class: kind(column) }), column))),
       el("thead", {}, el("tr", { "aria-rowindex": 1 }, ...heads)), body);
-    const node = el("div", { class: `scroll grid-scroll${whole ? " whole" : ""}`, role: "region", tabindex: "0", "aria-label": label }, table);
+    const node = el("div", { class: `scroll grid-scroll${whole ? " whole" : ""}${cards ? " cards" : ""}`, role: "region", tabindex: "0", "aria-label": label }, table);
     const sum = (width, head) => columns.filter((column) => Boolean(column.head) === head).reduce((total, column) => total + width(column), 0) + "rem";
     table.style.setProperty("--head-wide", sum((column) => column.rem, true));
     table.style.setProperty("--rest-wide", sum((column) => column.rem, false));
@@ -30,7 +31,7 @@
     }
 
     function kind(column) {
-      return [column.number ? "number" : "", column.head ? "head" : ""].join(" ").trim() || null;
+      return [column.number ? "number" : "", column.head ? "head" : "", column.wide ? "wide" : ""].join(" ").trim() || null;
     }
 
     function spacer() { // as high as the rows that are left out
@@ -39,14 +40,14 @@
 
     function draw(k) {
       const row = kept[k];
-      return el("tr", { "aria-rowindex": k + 2, class: rowClass(row) }, ...columns.map((column) => {
+      return el("tr", { "aria-rowindex": k + 2, class: rowClass(row), role: "row" }, ...columns.map((column) => {
         const content = column.cell(row);
-        return el(column.head ? "th" : "td", { class: kind(column), scope: column.head ? "row" : null }, ...(Array.isArray(content) ? content : [content]));
+        return el(column.head ? "th" : "td", { class: kind(column), scope: column.head ? "row" : null, role: column.head ? "rowheader" : "cell", "data-label": cards ? column.label : null }, ...(Array.isArray(content) ? content : [content]));
       }));
     }
 
     function view() {
-      if (whole) return void above.after(...kept.map((_, k) => draw(k)));
+      if (whole) return void above.after(...kept.slice(0, most).map((_, k) => draw(k)));
       const first = Math.max(0, Math.floor(node.scrollTop / tall) - MARGIN_ROWS);
       const last = Math.min(kept.length, Math.ceil((node.scrollTop + (node.clientHeight || 800)) / tall) + MARGIN_ROWS);
       for (const [k, tr] of drawn) {
@@ -99,6 +100,6 @@
       new ResizeObserver(view).observe(node);
     }
     show();
-    return { node, filter(test) { keep = test; return show(); } };
+    return { node, filter(test) { keep = test; return show(); }, all() { most = Infinity; show(); } };
   };
 })();

@@ -1,7 +1,7 @@
 "use strict";
 // The first page: all environments, who is best where, what was added.
 (() => {
-  const { el, signed, whole, counted, plusMinus, grid, scroller, card, fact, ranks, valueText, badge } = SRL;
+  const { el, signed, whole, counted, plusMinus, grid, card, fact, valueText, badge } = SRL;
   const CHANGES_SHOWN = 8;
 
   function leaders(board) {
@@ -28,24 +28,8 @@
       boards.some((b) => b.hackability) && number("Hackable", 6.4, (b) => b.hackability?.gain ?? null, (b) => (b.hackability?.gain == null ? "–" : [signed(b.hackability.gain, 2), " ", el("span", { class: "quiet" }, plusMinus(b.hackability.half, 2))]), "What the best policy that does not do the task earns above the strong bot: below 0 is sound."),
       number("Replays", 4.8, (b) => b.episodes, (b) => whole(b.episodes)),
     ].filter(Boolean);
-    return card("Environments", grid({ label: "Environments", caption: "The best agent of every environment, and how much stands behind it.", columns, rows: boards, sorted: 0, whole: true }).node);
-  }
-
-  function whoIsBestWhere({ agents, boards, ranks: found, sizes }) {
-    const cell = (agent, j) => {
-      const place = found[agent][j];
-      if (!place) return el("td", { class: "none" }, "");
-      const [best, worst] = place, share = 1 - ((best + worst) / 2 - 1) / Math.max(1, sizes[j] - 1);
-      const told = ranks({ best_rank: best, worst_rank: worst });
-      const node = el("td", { class: "more", tip: `${agents[agent]} in ${boards[j].name}\nrank ${told} of ${sizes[j]}` }, told);
-      node.style.setProperty("--weight", Math.round(85 * share ** 2) + "%");
-      return node;
-    };
-    return card("Who is best where",
-      el("p", { class: "lead" }, "Ranks that the intervals leave open, per environment; the darker, the nearer to the top. Ratings of different environments are never averaged: agents are listed by their mean place. A bot's name stands for another program in each environment."),
-      scroller("Ranks by environment", el("table", { class: "matrix ranks" }, el("caption", {}, "Ranks of agents by environment"),
-        el("thead", {}, el("tr", {}, el("td", { class: "none" }), ...boards.map((board) => el("th", { scope: "col" }, el("a", { href: `#board=${board.slug}` }, el("span", {}, board.name)))))),
-        el("tbody", {}, ...agents.map((name, i) => el("tr", {}, el("th", { scope: "row", title: name }, name), ...boards.map((_, j) => cell(i, j))))))));
+    return card("Environments", el("p", { class: "lead", id: "measured" }, ABOUT),
+      grid({ label: "Environments", caption: "The best agent of every environment, and how much stands behind it.", columns, rows: boards, sorted: 0, whole: true, cards: true }).node);
   }
 
   const change = (line) => el("li", {},
@@ -63,18 +47,19 @@
       el("ul", { class: "log" }, ...parts.map((part) => el("li", {}, el("code", {}, part.bundle), ` ${part.reason}`))));
   }
 
-  const ABOUT = "Language models and bots play each environment against, or with, the same opponents. A row says how well an agent did in evaluation matches, from every seat: "
-    + "a rating in Elo where seats compete, its return with strangers where they cooperate, its own return per seat where interests are mixed. "
-    + "Agents are ranked within one environment only. The ± is half of the 95 % interval over seeds; the sides of an Elo interval differ, and there it is the farther one. Agents whose intervals leave the same place open share it.";
+  const ABOUT = "Each environment has a page of its own: a rating in Elo where seats compete, the return with strangers where they cooperate, the own return per seat where interests are mixed. "
+    + "Agents are ranked by it, language models and bots alike. The ± is half of the 95 % interval over seeds; the sides of an Elo interval differ, and there it is the farther one. Agents whose intervals leave the same place open share it.";
 
   SRL.overviewPage = (data) => {
-    const { boards, standing } = data;
+    const { boards, all_games: found } = data;
     if (!boards.length) return [el("h2", {}, "Leaderboards"), el("div", { class: "card empty" }, "The store holds no match yet.")];
     const total = (key) => boards.reduce((sum, board) => sum + board[key], 0);
-    return [el("h2", {}, "Leaderboards"), el("p", { class: "lead", id: "measured" }, ABOUT),
+    return [el("h2", {}, "Which agent is best?"),
       el("dl", { class: "facts" }, fact("environments", whole(boards.length)), fact("agents", whole(data.agents)), fact("matches", whole(total("matches"))), fact("replays", whole(total("episodes")))),
+      SRL.allGames(found),
+      found.games.length ? SRL.byGame(found) : null,
+      found.agents.length ? SRL.legality(found) : null,
       environments(boards),
-      standing.boards.length > 1 ? whoIsBestWhere(standing) : null,
       data.set_aside.length ? setAside(data.set_aside) : null,
       data.changes.length ? log(data.changes) : null];
   };

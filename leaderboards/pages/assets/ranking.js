@@ -137,6 +137,7 @@
   }
 
   SRL.ranks = ranks;
+  SRL.intervalBar = intervalBar;
   SRL.valueText = valueText;
   SRL.badge = badge;
   SRL.levelsText = standing;

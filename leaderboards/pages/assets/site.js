@@ -1,5 +1,5 @@
 "use strict";
-// Which page the address asks for: nothing, #board=NAME, or #match=ID&turn=N.
+// Which page the address asks for: nothing, #board=NAME, #agent=KEY, or #match=ID&turn=N.
 (() => {
   const { el } = SRL;
   const overview = JSON.parse(document.getElementById("overview").textContent);
@@ -21,7 +21,7 @@
 
   async function route() {
     const wanted = new URLSearchParams(location.hash.slice(1)), number = ++asked;
-    const [match, slug] = [wanted.get("match"), wanted.get("board")];
+    const [match, slug, agent] = [wanted.get("match"), wanted.get("board"), wanted.get("agent")];
     if (match && replay?.match === match) return replay.show(Number(wanted.get("turn")));
     content.setAttribute("aria-busy", "true");
     document.querySelector("dialog")?.close();
@@ -31,6 +31,7 @@
     try {
       if (match) await showMatch(match, Number(wanted.get("turn")), () => number === asked);
       else if (slug) await showBoard(slug, () => number === asked);
+      else if (agent) await showAgent(agent, () => number === asked);
       else show(SRL.overviewPage(overview), "");
     } catch (error) {
       if (number === asked) show([el("div", { class: "card empty", role: "alert" }, error.message)], "Not found");
@@ -41,6 +42,12 @@
     if (!overview.boards.some((board) => board.slug === slug)) throw new Error(`This site has no board ${slug}.`);
     const board = await SRL.load(`boards/${slug}`);
     if (current()) show(SRL.boardPage(board), board.protocol || board.env_id);
+  }
+
+  async function showAgent(key, current) {
+    if (!overview.all_games.agents.some((row) => row.id === key)) throw new Error(`This site has no page of an agent ${key}.`);
+    const agent = await SRL.load(`agents/${key}`);
+    if (current()) show(SRL.agentPage(agent, overview.all_games), agent.agent);
   }
 
   async function showMatch(match, turn, current) {

@@ -16,11 +16,16 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from srl_agents.league.ratings.intervals import Floats, Interval, Ints, paired_interval
+from srl_agents.league.ratings.pairs import Pairs
 from srl_envs.errors import ConfigError
+
+_TIE = 1e-9
+"""Returns that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,44 @@ def focal_returns(results: Iterable[SeatedResult]) -> list[FocalReturn]:
         )
         for agent, held, seats in sorted(own)
     ]
+
+
+def compared_returns(
+    results: Iterable[SeatedResult],
+    lineages: Mapping[str, str] | None = None,
+    references: Collection[str] = (),
+) -> Pairs:
+    """Results between agents of a game without winners: who earned more in the same place.
+
+    Two agents are compared where all but themselves is equal: the start state, the seats that they hold, and
+    who sits in the others. The higher mean return wins, equal ones tie. Tables that an agent filled by
+    itself, or with its own lineage, compare nothing.
+
+    Args:
+        results: played matches; ``cluster`` names the start state, which no two start states share.
+        lineages: agent -> training run; by default each agent is its own.
+        references: where given, only they are company, and each pair holds one of them: no other agent's
+            results move an agent's number, and the rows grow with the agents instead of their square.
+    """
+    lines, known = dict(lineages or {}), frozenset(references)
+    places: dict[tuple[str, tuple[str, ...]], dict[str, float]] = defaultdict(dict)
+    for result in results:
+        present = set(result.seats)
+        for me in present:
+            others = present - {me}
+            own = any(lines.get(other, other) == lines.get(me, me) for other in others)
+            if not others or own or (known and not known.issuperset(others)):
+                continue
+            seats = tuple("" if name == me else name for name in result.seats)
+            places[result.cluster, seats][me] = _mean_return(result, {me})
+    rows = []
+    for (start, _), returns in sorted(places.items()):
+        for one, other in combinations(sorted(returns), 2):
+            if known.isdisjoint((one, other)) and known:
+                continue
+            gap = returns[one] - returns[other]
+            rows.append((one, other, 0.5 if abs(gap) < _TIE else float(gap > 0), start))
+    return Pairs.of(rows)
 
 
 def _mean_return(result: SeatedResult, agents: set[str]) -> float:
