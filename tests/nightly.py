@@ -59,6 +59,7 @@ def _python(name: str) -> Callable[[Path], int]:
     def run(log: Path) -> int:
         with tempfile.TemporaryDirectory() as temporary:
             work = Path(temporary)
+            work.chmod(0o755)  # some tests are another user's
             for folder in ("tests", "docs"):  # some tests read guides
                 shutil.copytree(ROOT / folder, work / folder)
             for file in ("pyproject.toml", "README.md"):

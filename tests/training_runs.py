@@ -17,7 +17,7 @@ from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.folder.layout import SNAPSHOTS, snapshots_in
 from srl_agents.training.loop.run import LeagueTraining
-from srl_agents.training.loop.state import FILES
+from srl_agents.training.loop.state import CLOCK, FILES
 
 
 class _Ending(ConsoleView):
@@ -84,4 +84,5 @@ def state_of(checkpoint: Path) -> dict[str, Any]:
     """What a checkpoint holds beside tensors, without the lengths of side files, in which are times."""
     state: dict[str, Any] = json.loads((checkpoint / "state.json").read_text())
     assert state.pop(FILES)
+    assert state.pop(CLOCK)
     return state

@@ -51,6 +51,35 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StopSettings:
+    """What a run may spend before it ends; the update in which it reaches a limit is its last.
+
+    What matches and steps of updates spend is counted. Looks, the final round robin and the warm start are
+    not: runs that are compared have the same.
+    """
+
+    tokens: int | None = None
+    """Tokens that models write, thoughts and the branches of forks included; absent: no limit."""
+    trained_tokens: int | None = None
+    """Reply tokens of rows that learners step on, once per pass over them; absent: no limit."""
+    cpu_s: float | None = None
+    """Seconds of processors, of the run's processes on this machine; absent: no limit."""
+    budget: str = ""
+    """File that the runs of one experiment share, made if absent: the limits are of all of them together.
+    Empty: they are of this run."""
+
+    def __post_init__(self) -> None:
+        limits = {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
+        for name, value in limits.items():
+            require(value > 0, f"{name}={value}: use more than 0.")
+        require(bool(limits), f"stop: give a limit: {', '.join(LIMITS)}.")
+
+
+LIMITS = ("tokens", "trained_tokens", "cpu_s")
+"""Names of the limits of `StopSettings`, which are those of what a run counts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedSettings:
     """What a model or adapter must be, for example as a board published it (`srl leaderboard opponent`)."""
 

@@ -38,6 +38,9 @@ MEANINGS = {
     "teacher_kl": "mean over tokens of log p(student) - log p(teacher), nats",
     "unread_share": "share of turns whose prompt did not fit the model's context",
     "void": "episodes that our own machinery lost",
+    "spent/tokens": "tokens that models wrote in all updates so far, branches included (run)",
+    "spent/trained_tokens": "reply tokens of rows that learners stepped on so far, once per pass (run)",
+    "spent/cpu_s": "seconds of processors of the run's processes so far, loading left out (run)",
     "loss": "TRL's loss",
     "kl": "mean over tokens of the divergence from the reference, nats (where kl_coef is not 0)",
     "kl/max": "largest divergence from the reference at one token, nats (where kl_coef is not 0)",
@@ -161,7 +164,7 @@ _COMPONENT = "reward/"
 
 WALL_CLOCK = (
     "generate_s", "forks_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
-    "wait_s", "overlap_s", "generation_idle_s", "queued",
+    "spent/cpu_s", "phase/count", "wait_s", "overlap_s", "generation_idle_s", "queued",
     "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
     "prompt_tokens/computed", "requests_in_flight", "environments_s",
     "first_token_s/p50", "first_token_s/p99", "between_tokens_s/p50", "between_tokens_s/p99",

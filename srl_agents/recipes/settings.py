@@ -18,6 +18,7 @@ from srl_agents.league.settings import (
     ExploiterSettings,
     LearnerRole,
     OpponentSettings,
+    StopSettings,
     require,
 )
 from srl_agents.memory.placements import Placement, choose_placement, placement_fault
@@ -99,7 +100,10 @@ class LeagueRecipe(GameOptions):
     """Learner -> seats that it and its past may hold, for games whose seats have different roles; all seats
     if absent. For example {alice: [0], bob: [1]}: a navigator and a driver."""
     updates: int = 20
-    """Optimizer updates per learner."""
+    """Optimizer updates per learner, at most."""
+    stop: StopSettings | None = None
+    """Tokens or seconds of processors after which the run ends, also before its last update; absent: it has
+    no such limit."""
     parameters: Parameters = "lora"
     """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
     weights. ``docs/guides/choose_a_trainer.md`` has the costs of both."""

@@ -230,6 +230,7 @@ def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe
         init_adapter=None,
         warm_start=None if warm is None else replace(warm, episodes=2, updates=1),
         promotion=None,
+        stop=None,
         snapshot_every=1,
         checkpoint_every=1,
         report_to=(),

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
 from srl_agents.metrics import ConsoleView
+from srl_agents.recipes.sections.fault_policy import CLOSE_DEADLINE_S, ROLL_BACK_RATE
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.standard_streams import OUTPUT
 from srl_agents.training.callbacks import Listeners
@@ -174,7 +175,7 @@ def _roll_back(training: LeagueTraining, finding: Finding) -> bool:
     since = finding.since or training.done + 1
     training.keep_last(before=since)
     checkpoints.set_aside(folder / CHECKPOINTS, since)
-    now = RolledBack(times=before.times + 1, rate=before.rate * limits.roll_back_rate)
+    now = RolledBack(times=before.times + 1, rate=before.rate * ROLL_BACK_RATE)
     now.write(folder)
     write_event(folder, training.done + 1, finding, "roll_back")
     found = checkpoints.latest(folder / CHECKPOINTS)
@@ -206,8 +207,8 @@ def _close(training: LeagueTraining, last_line: str) -> None:
     folder = training.parts.folder
 
     def expired(doing: str) -> None:
-        words = last_line or f"phase_hung: {doing} took longer than survival.close_deadline_s"
+        words = last_line or f"phase_hung: {doing} took longer than {CLOSE_DEADLINE_S:g} s"
         end_process(folder, lambda: words, training.parts.view.say_last)
 
-    with limit("closing", training.parts.recipe.survival.close_deadline_s, expired):
+    with limit("closing", CLOSE_DEADLINE_S, expired):
         training.close()

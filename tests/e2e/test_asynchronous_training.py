@@ -19,7 +19,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rollouts.buffer import MatchBuffer, left
 from srl_agents.training.loop.run import LeagueTraining
-from srl_agents.training.loop.state import FILES
+from srl_agents.training.loop.state import CLOCK, FILES
 from tests.chat_server import MODEL, chat_server
 from tests.forked_commands import start_function
 from tests.training_runs import metrics_of
@@ -190,7 +190,7 @@ def test_games_and_levels_that_a_curriculum_draws_ahead_are_drawn_alike_after_a_
 
     runs = [tmp_path / name / "run" for name in ("whole", "killed")]
     one, other = (load_checkpoint(run / "checkpoints/step-00000003") for run in runs)
-    assert one.state | {FILES: {}} == other.state | {FILES: {}}
+    assert one.state | {FILES: {}, CLOCK: {}} == other.state | {FILES: {}, CLOCK: {}}
     assert all(
         torch.equal(tensor, other.tensors[group][key])
         for group, own in one.tensors.items()

@@ -22,7 +22,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.sections.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.loop.state import FILES
+from srl_agents.training.loop.state import CLOCK, FILES
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build
 from tests.training_runs import metrics_of, train_run
@@ -68,7 +68,7 @@ def left_by(run: Path) -> tuple[str, list[dict[str, Any]], Mapping[str, Any]]:
         for group, own in last.tensors.items()
         for name, tensor in own.items()
     }
-    return matches, metrics, {"state": last.state | {FILES: {}}, **tensors}
+    return matches, metrics, {"state": last.state | {FILES: {}, CLOCK: {}}, **tensors}
 
 
 @pytest.mark.nightly

@@ -16,7 +16,7 @@ from srl_agents.league.standings import ALL_GAMES, read_status
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.loop.state import FILES
+from srl_agents.training.loop.state import CLOCK, FILES
 from tests.chat_server import MODEL, chat_server
 from tests.training_runs import metrics_of, train_run
 
@@ -61,7 +61,7 @@ def test_two_bases_and_an_endpoint_in_three_games_are_killed_resumed_rated_repor
     assert digest_of(killed) == digest_of(whole)
     assert metrics_of(killed) == metrics_of(whole)
     one, other = (load_checkpoint(run / "checkpoints/step-00000002") for run in (whole, killed))
-    assert one.state | {FILES: {}} == other.state | {FILES: {}}
+    assert one.state | {FILES: {}, CLOCK: {}} == other.state | {FILES: {}, CLOCK: {}}
     assert any(one.state["league"]["lessons"].values()), "the curriculum learned nothing"
     for group, own in one.tensors.items():
         assert all(torch.equal(tensor, other.tensors[group][key]) for key, tensor in own.items())

@@ -24,7 +24,8 @@ from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.ppo import PPOLearner
-from srl_agents.training.faults import collapse, machine_watch
+from srl_agents.training import supervision
+from srl_agents.training.faults import collapse, machine_watch, survival, vital_signs
 from srl_agents.training.faults.survival import Survival
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.loop import phases, state
@@ -98,7 +99,8 @@ def _(stage: Stage) -> int:
 @injection("the loss of every batch is infinite", "loss_not_finite", "stop", 3)
 def _(stage: Stage) -> int:
     stage.after_backward(lambda *_: float("inf"))
-    return stage.train("survival.most_skips=1")
+    stage.patch.setattr(survival, "MOST_SKIPS", 1)
+    return stage.train()
 
 
 @injection("every loss is NaN, and one skip ends the run", "loss_not_finite", "stop", 3)
@@ -257,7 +259,8 @@ def _(stage: Stage) -> int:
         return whole(*arguments) | ({"reward": -9.0} if count[0] == 3 else {})
 
     stage.patch.setattr(phases, "reward_statistics", lower)
-    return stage.train("updates=3", "survival.reward_patience=1")
+    stage.patch.setattr(vital_signs, "PATIENCE", 1)
+    return stage.train("updates=3")
 
 
 @injection(
@@ -280,13 +283,14 @@ def _(stage: Stage) -> int:
 
 @injection("entropy is below its limit", "entropy_collapsed", "go_on", 0)
 def _(stage: Stage) -> int:
-    return stage.train("survival.entropy_below=99", "survival.entropy_patience=1")
+    stage.patch.setattr(vital_signs, "PATIENCE", 1)
+    return stage.train("survival.entropy_below=99")
 
 
 @injection("entropy is below its limit, to end the run", "entropy_collapsed", "stop", 3)
 def _(stage: Stage) -> int:
-    return stage.train("survival.entropy_below=99", "survival.entropy_patience=1",
-                       "survival.policies={entropy_collapsed: stop}")  # fmt: skip
+    stage.patch.setattr(vital_signs, "PATIENCE", 1)
+    return stage.train("survival.entropy_below=99", "survival.policies={entropy_collapsed: stop}")
 
 
 @injection(
@@ -390,7 +394,9 @@ def _(stage: Stage) -> int:
 def _(stage: Stage) -> int:
     stage.after_backward(_nan_loss)
     stage.patch.setattr(LeagueTraining, "close", lambda *_: time.sleep(3600))
-    return in_child(lambda: stage.train("survival.most_skips=0", "survival.close_deadline_s=0.2"))
+    stage.patch.setattr(survival, "MOST_SKIPS", 0)
+    stage.patch.setattr(supervision, "CLOSE_DEADLINE_S", 0.2)
+    return in_child(stage.train)
 
 
 @injection("no sandbox or environment finishes a match", "matches_lost", "stop", 3)

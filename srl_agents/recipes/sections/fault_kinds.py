@@ -106,7 +106,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_OUTSIDE,
     ),
     "reward_collapsed": FaultKind(
-        what="for reward_patience updates the reward is as low as it ever was, and below the twice as many "
+        what="for 5 updates the reward is as low as it ever was, and below the twice as many "
         "updates before by more than their range; until it is back",
         cause="steps that broke the learner, or opponents that it cannot answer",
         fix=f"{_CALMER}; look at opponents and at srl report",
@@ -121,7 +121,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_SIGNS,
     ),
     "entropy_collapsed": FaultKind(
-        what="for entropy_patience updates the entropy is below entropy_below nats per token",
+        what="for 5 updates the entropy is below entropy_below nats per token",
         cause="one reply for everything: nothing is explored any more, or the game is solved",
         fix="raise training.entropy_coef, training.kl_coef or rollout.temperature, if reward is not at its "
         "best",
@@ -171,7 +171,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_ENDS,
     ),
     "phase_hung": FaultKind(
-        what="a phase of an update takes longer than phase_deadline_s, or closing than close_deadline_s",
+        what="a phase of an update takes longer than phase_deadline_s, or closing than 120 s",
         cause="a driver, a file system or another process that does not answer",
         fix="look at the stacks in the run's hang.txt; raise the deadline if it is only slow",
         policy="stop",

@@ -17,6 +17,15 @@ WEIGHT_GROWTH = 100.0
 """Times the norm of the weights that the run began with."""
 STALE_ABOVE = 16.0
 """Mean age of a batch's rows in optimizer steps; ``asynchronous.max_staleness`` drops older ones before."""
+PATIENCE = 5
+"""Updates in a row of an entropy that is too low, or a reward that fell; before, there must be twice as many
+rewards."""
+MOST_SKIPS = 3
+"""Updates in a row that one learner may skip; then the run stops."""
+ROLL_BACK_RATE = 0.3
+"""Factor of the learning rate at every roll-back: at the same rate the same would happen again."""
+CLOSE_DEADLINE_S = 120.0
+"""Seconds to give engines, environments and the store back."""
 CLOCK_JUMP_S = 60.0
 """Seconds within one update, more than any time server corrects at once."""
 
@@ -28,30 +37,20 @@ class SurvivalSettings:
     policies: dict[str, Policy] = field(default_factory=dict)
     """Fault -> ``go_on``, ``skip_batch``, ``halve_micro_batch``, ``halve_play``, ``roll_back`` or
     ``stop``."""
-    most_skips: int = 3
-    """Updates in a row that one learner may skip; then the run stops."""
     most_roll_backs: int = 3
     """Most roll-backs of the whole run; then it stops."""
-    roll_back_rate: float = 0.3
-    """Factor of the learning rate at every roll-back, below 1."""
     kl_above: float = 10.0
     """Nats per token, mean of an update."""
     sampler_kl_above: float = 1.0
     """Nats per token, mean of an update's first step."""
     entropy_below: float = 0.001
     """Nats per token, mean of an update."""
-    entropy_patience: int = 5
-    """Updates in a row."""
-    reward_patience: int = 5
-    """Updates in a row; twice as many must have been before."""
     silent_updates: int = 10
     """Updates without one accepted reply of any learner, from the first on."""
     reply_deadline_s: float = 3600.0
     """Seconds for one reply, above what the engine allows itself."""
     phase_deadline_s: float = 86400.0
     """Seconds for one phase of an update, such as all of its play."""
-    close_deadline_s: float = 120.0
-    """Seconds to give engines, environments and the store back."""
     min_free_memory_mib: float = 64.0
     """MiB of the host's memory that must be free before an update; 0 checks nothing."""
     min_free_disk_mib: float = 64.0
@@ -63,12 +62,11 @@ class SurvivalSettings:
     allow_nothing_learned: bool = False
     """A run without any optimizer step ends like any other, and its adapters are exported."""
 
-    _COUNTS: ClassVar = ("entropy_patience", "reward_patience", "silent_updates")
     _ABOVE_ZERO: ClassVar = (
-        "kl_above", "sampler_kl_above", "reply_deadline_s", "phase_deadline_s", "close_deadline_s",
+        "kl_above", "sampler_kl_above", "reply_deadline_s", "phase_deadline_s",
     )  # fmt: skip
     _FROM_ZERO: ClassVar = (
-        "most_skips", "most_roll_backs", "entropy_below", "min_free_memory_mib", "min_free_disk_mib",
+        "most_roll_backs", "entropy_below", "min_free_memory_mib", "min_free_disk_mib",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -82,20 +80,14 @@ class SurvivalSettings:
                     f"policies: {fault} cannot be answered by {policy!r}; use "
                     f"{' or '.join(map(repr, FAULTS[fault].may))}."
                 )
-        for name in self._COUNTS:
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        if self.silent_updates < 1:
+            raise ConfigError(f"silent_updates={self.silent_updates}: use 1 or more.")
         for name in self._ABOVE_ZERO:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: use more than 0.")
         for name in self._FROM_ZERO:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
-        if not 0 < self.roll_back_rate < 1:
-            raise ConfigError(
-                f"roll_back_rate={self.roll_back_rate}: use more than 0, below 1; at the same rate the "
-                "same would happen again."
-            )
 
     def policy(self, fault: str) -> Policy:
         """Policy for a fault of this name."""

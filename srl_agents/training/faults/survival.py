@@ -16,7 +16,7 @@ from typing import Any
 
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.sections.fault_kinds import FAULTS, Policy
-from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.recipes.sections.fault_policy import MOST_SKIPS, SurvivalSettings
 from srl_agents.records import plain_json
 from srl_agents.training.faults.collapse import CollapseWatch
 from srl_agents.training.faults.machine_watch import MachineWatch
@@ -80,7 +80,7 @@ class Survival:
         policy, name = self.settings.policy(finding.fault), finding.learner
         if policy == "skip_batch":
             self._skips[name] += 1
-            if self._skips[name] > self.settings.most_skips:
+            if self._skips[name] > MOST_SKIPS:
                 policy = "stop"
         again = (finding.fault, name) in self._met
         self._now.add((finding.fault, name))

@@ -10,6 +10,7 @@ from typing import Any
 from srl_agents.recipes.sections.fault_policy import (
     GRADIENT_GROWTH,
     LOSS_GROWTH,
+    PATIENCE,
     WEIGHT_GROWTH,
     SurvivalSettings,
 )
@@ -141,7 +142,7 @@ class VitalSigns:
         if "entropy" not in metrics:
             return None
         past.low_entropy = past.low_entropy + 1 if metrics["entropy"] < limit.entropy_below else 0
-        if past.low_entropy < limit.entropy_patience:
+        if past.low_entropy < PATIENCE:
             return None
         since = update - past.low_entropy + 1
         entropy, bound = metrics["entropy"], limit.entropy_below
@@ -149,20 +150,19 @@ class VitalSigns:
         return Finding(fault="entropy_collapsed", message=message, learner=name, since=since)
 
     def _reward(self, past: _Past, update: int, name: str) -> Finding | None:
-        patience = self._settings.reward_patience
-        before, recent = past.rewards[:-patience], past.rewards[-patience:]
-        usual = before[-2 * patience :]
+        before, recent = past.rewards[:-PATIENCE], past.rewards[-PATIENCE:]
+        usual = before[-2 * PATIENCE :]
         if past.fell_from is not None and max(recent) >= past.fell_from:
             past.fell_from = None
-        if past.fell_from is None and len(usual) == 2 * patience:
+        if past.fell_from is None and len(usual) == 2 * PATIENCE:
             limit = min(usual) - max(max(usual) - min(usual), _LEAST_DROP)
             # a fall to what was seen before comes from stronger opponents or harder levels
             if max(recent) < limit and max(recent) <= min(before):
-                past.fell_from, past.fell_in = limit, update - patience + 1
+                past.fell_from, past.fell_in = limit, update - PATIENCE + 1
         if past.fell_from is None:
             return None
         message = (
-            f"at most {max(recent):.3g} in {patience} updates, and above {past.fell_from:.3g} until "
+            f"at most {max(recent):.3g} in {PATIENCE} updates, and above {past.fell_from:.3g} until "
             f"update {past.fell_in}"
         )
         return Finding(fault="reward_collapsed", message=message, learner=name, since=past.fell_in)

@@ -24,6 +24,7 @@ MEANINGS: Mapping[Effect, str] = {
 }
 EFFECTS: Mapping[str, Effect] = {
     "updates": "none",
+    "stop": "none",
     "report_to": "none",
     "keep_checkpoints": "none",
     "keep_best_checkpoints": "none",

@@ -1,9 +1,9 @@
 """One update of a league run: named phases in a fixed order, each of which reads what earlier ones left.
 
 ``play`` matches, ``branch`` them where the recipe has forks, ``judge`` the episodes, ``credit`` them,
-``update`` the weights, ``publish`` the new versions, ``look`` at them on eval seeds, ``report`` the metrics,
-take a ``snapshot``, write a ``checkpoint``. A phase holds only the parts that it needs; what it leaves for
-later ones is a field of the `Update`. It calls no other phase.
+``update`` the weights, ``count`` what that took, ``publish`` the new versions, ``look`` at them on eval
+seeds, ``report`` the metrics, take a ``snapshot``, write a ``checkpoint``. A phase holds only the parts that
+it needs; what it leaves for later ones is a field of the `Update`. It calls no other phase.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from srl_agents.training.parts.forking import Forking
 from srl_agents.training.parts.memory_roles import phase_on
 from srl_agents.training.parts.sharing_rounds import Sharing
 from srl_agents.training.parts.single import Learners
+from srl_agents.training.parts.spending import Spending
 from srl_envs.errors import SandboxError
 
 
@@ -77,6 +78,10 @@ class Update:
     """Agent id -> learner, of the versions that learn from the episodes."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by phase since the last record; snapshot and checkpoint are the update before's."""
+    trained_tokens: int = 0
+    """Reply tokens of rows that learners stepped on, once per pass."""
+    last: bool = False
+    """Whether no update follows, as far as is known when a phase runs."""
     score: float | None = None
     """Mean points per game of the learners in this update's look, if there was one."""
 
@@ -103,8 +108,6 @@ class Phase(ABC):
 class Play(Phase):
     """Play for all learners, or take what another process played for this update."""
 
-    updates: int
-    """Of the run."""
     start_states: int
     group_size: int
     learners: Sequence[str]
@@ -119,7 +122,6 @@ class Play(Phase):
         """See `Phase`."""
         rollout = parts.recipe.rollout
         return cls(
-            updates=parts.recipe.updates,
             start_states=rollout.start_states,
             group_size=rollout.group_size,
             learners=tuple(parts.learners),
@@ -136,9 +138,10 @@ class Play(Phase):
         else:
             self._take(update, self.ahead)
         self.league.report(update.episodes)
-        last = update.number == self.updates
         collapse = self.survival.collapse
-        for finding in collapse.observe(update.number, update.episodes, update.players, last=last):
+        for finding in collapse.observe(
+            update.number, update.episodes, update.players, last=update.last
+        ):
             self.survival.meet(finding)
         tokens = sum(sum(e.result().tokens) for e in update.episodes)
         update.run |= {
@@ -350,7 +353,8 @@ class Step(Phase):
         """See `Phase`."""
         started, live = time.monotonic(), update.players
         self.versions.withdraw()
-        update.run |= self.steps.take(update.batches, update.learners)
+        metrics, update.trained_tokens = self.steps.take(update.batches, update.learners)
+        update.run |= metrics
         if self.learned_reward is not None:
             with self.memory.phase("reward learning"):
                 update.run |= self.learned_reward.learn(update.valued, live)
@@ -367,6 +371,24 @@ class Step(Phase):
                 self.survival.meet(finding)
         update.run["train_s"] = time.monotonic() - started
         update.run["memory/allocated_gb"] = sum(map(allocated_gb, self.devices))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Count(Phase):
+    """Count what the update spent; the one in which a limit is reached is the last."""
+
+    spending: Spending
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """See `Phase`."""
+        return cls(spending=parts.spending)
+
+    def __call__(self, update: Update) -> None:
+        """See `Phase`."""
+        tokens = sum(sum(episode.result().tokens) for episode in update.episodes)
+        update.run |= self.spending.count(tokens, update.trained_tokens)
+        update.last |= bool(self.spending.reached)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -441,8 +463,6 @@ class Report(Phase):
 class Snapshot(Phase):
     """Freeze versions as opponents, where it is time."""
 
-    updates: int
-    """Of the run."""
     every: int
     learners: Sequence[str]
     versions: LeagueVersions
@@ -451,7 +471,6 @@ class Snapshot(Phase):
     def of(cls, parts: Parts) -> Self:
         """See `Phase`."""
         return cls(
-            updates=parts.recipe.updates,
             every=parts.recipe.snapshot_every,
             learners=tuple(parts.learners),
             versions=parts.versions,
@@ -459,10 +478,9 @@ class Snapshot(Phase):
 
     def __call__(self, update: Update) -> None:
         """See `Phase`."""
-        last = update.number == self.updates
-        if last or update.number % self.every == 0:
+        if update.last or update.number % self.every == 0:
             for name in self.learners:
-                self.versions.snapshot(name, update.number, last=last)
+                self.versions.snapshot(name, update.number, last=update.last)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -488,8 +506,7 @@ class WriteCheckpoint(Phase):
 
     def __call__(self, update: Update) -> None:
         """See `Phase`."""
-        last = update.number == self.recipe.updates
-        if last or update.number % self.recipe.checkpoint_every == 0:
+        if update.last or update.number % self.recipe.checkpoint_every == 0:
             gathered = self.state.gather(update.number, update.score)
             gathered.write(self.recipe, self.folder, whole=self.memory.write_down)
             if self.ahead is not None:
@@ -502,6 +519,7 @@ PHASES: Mapping[str, type[Phase]] = {
     "judge": Judge,
     "credit": Credit,
     "update": Step,
+    "count": Count,
     "publish": Publish,
     "look": Look,
     "report": Report,

@@ -126,11 +126,13 @@ class LeagueTraining:
             parts.view,
         ]
         try:
-            while self.done < parts.recipe.updates:
+            while not self._ended:
                 with self._traced():
                     self._update([*sinks, *parts.trackers, self._listeners])
                 if reason := self._stopped():
                     return self._stop(reason)
+            if self.done < parts.recipe.updates:
+                parts.view.say(f"update {self.done} is the last: {parts.spending.reached}")
             self.phase = "final"
             with self._limited("the final round robin"):
                 Evaluation.of(parts).final_table()
@@ -170,7 +172,13 @@ class LeagueTraining:
         parts.view.say(f"trace of update {number}, for https://ui.perfetto.dev: {path}")
 
     def _update(self, sinks: Sequence[Sink]) -> None:
-        update = Update(number=self.done + 1, sinks=sinks, seconds=self._late)
+        number = self.done + 1
+        update = Update(
+            number=number,
+            sinks=sinks,
+            seconds=self._late,
+            last=number == self.parts.recipe.updates,
+        )
         self.phase = "starting"
         self.parts.survival.begin(update.number)
         self.parts.memory.update = update.number
@@ -278,7 +286,7 @@ class LeagueTraining:
             return ""
         self._listeners.finished(self.parts.folder)
         reason = self.parts.processes.gather(self._listeners.stopped)[0]
-        return reason if self.done < self.parts.recipe.updates else ""
+        return "" if self._ended else reason
 
     def _stop(self, reason: str) -> Outcome:
         """Keep the update that is over, and end without round robin and export."""
@@ -287,11 +295,18 @@ class LeagueTraining:
         return Outcome(learned=self._learned, reasons=self.parts.idle.reasons, stopped=reason)
 
     @property
+    def _ended(self) -> bool:
+        """Whether no update is left to take, or a limit of what the run may spend is reached."""
+        parts = self.parts
+        return self.done >= parts.recipe.updates or bool(self.done and parts.spending.reached)
+
+    @property
     def _learned(self) -> bool:
         return any(learner.version for learner in self.parts.learners.values())
 
     def _end(self) -> Outcome:
         parts = self.parts
+        parts.view.say(f"spent by update {self.done}: {parts.spending}")
         learned = self._learned
         if learned or parts.recipe.survival.allow_nothing_learned:
             self._export()

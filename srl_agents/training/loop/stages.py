@@ -92,6 +92,7 @@ from srl_agents.training.parts.single import (
     sampling_of,
     seeds_of,
 )
+from srl_agents.training.parts.spending import Spending, require_budget
 from srl_agents.training.start.adapters import check_init_adapters, load_init_adapters
 from srl_agents.training.start.imitation import warm_start
 from srl_agents.training.start.plan_target import checkpointing_by_plan
@@ -165,6 +166,7 @@ class Parts(Learning):
     versions: LeagueVersions
     idle: IdleLearners
     meter: SystemMeter
+    spending: Spending
     ahead: MatchesAhead | None
     """Matches of another process, if the recipe asks for that; otherwise `matches` plays all."""
     memory: PhaseManager
@@ -222,6 +224,7 @@ def _on_ground(
     check_task_files(recipe, folder)
     check_init_adapters(recipe, folder)
     check_pinned_files(recipe)
+    require_budget(recipe.stop, folder)
     if not (folder / WARM_START).is_dir():
         recorded_games(recipe)
     for game in recipe.games:
@@ -485,6 +488,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
         meter=SystemMeter(devices_of(learning.bases), learning.opened),
+        spending=Spending(recipe.stop, learning.folder, learning.processes),
         ahead=_ahead(learning, playing, league, versions, matches.budgets),
         memory=make_phase_manager(
             playing.bases,

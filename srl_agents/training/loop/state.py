@@ -27,6 +27,12 @@ FILES = "files"
 """Key of a checkpoint's state: lengths of the run's side files, in which are times of the clock."""
 AGENTS = "agents"
 """Likewise: who may play from here on, as the store has them; a store that is rebuilt gets them from here."""
+CLOCK = "clock"
+"""Likewise: seconds of processors, which never repeat themselves."""
+SPENT = "spent"
+"""Likewise: tokens that the run has spent."""
+_NEW = (CLOCK, SPENT)
+"""What checkpoints lack that an older SRL wrote: a run that goes on from one counts from 0."""
 COORDINATION = "coordination"
 """Begins the names of groups of a checkpoint's tensors."""
 Groups = dict[str, dict[str, Any]]
@@ -134,6 +140,8 @@ class RunState:
             "credit": parts.credit,
             "survival": parts.survival,
             "budgets": parts.matches.budgets,
+            SPENT: parts.spending,
+            CLOCK: parts.spending.clock,
             "exchange": parts.exchange,
         }
         tensors: dict[str, KeptTensors | None] = {
@@ -220,7 +228,8 @@ class RunState:
             learner.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
             learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
         for key, part in self.kept.items():
-            part.load_state(state[key])
+            if key in state or key not in _NEW:
+                part.load_state(state[key])
         self.coordinator.load_state(
             {
                 name.removeprefix(f"{COORDINATION}."): own

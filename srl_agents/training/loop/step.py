@@ -10,6 +10,7 @@ import numpy as np
 
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
 from srl_agents.coordination.processes import Processes
+from srl_agents.credit.preferences import PreferenceBatch
 from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.memory.spreading import spread_learners
 from srl_agents.metrics import ConsoleView
@@ -68,7 +69,7 @@ class Steps:
             halves=parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch",
         )
 
-    def take(self, batches: Mapping[str, Batch], learners: Metrics) -> dict[str, float]:
+    def take(self, batches: Mapping[str, Batch], learners: Metrics) -> tuple[dict[str, float], int]:
         """Take all steps of one update, then combine learners' weights where the recipe asks for it.
 
         Args:
@@ -76,9 +77,10 @@ class Steps:
             learners: metrics, which are added to.
 
         Returns:
-            Metrics of the run.
+            Metrics of the run, and reply tokens of the rows that were stepped on, once per pass.
         """
         run: dict[str, float] = {}
+        trained_tokens = 0
         self.view.advance(len(self.learners) - len(batches))
         steps = {name: self.learners[name].steps(batch) for name, batch in batches.items()}
         skipping: set[str] = set()
@@ -113,10 +115,11 @@ class Steps:
                 self._step(decision)
             run |= decision.run
             _add(decision, learners)
+            trained_tokens += sum(map(_tokens, now.values()))
         for name in batches.keys() - skipping:
             self.survival.stepped(name)
         self.require_equal_weights()
-        return run | self._combine(batches, learners)
+        return run | self._combine(batches, learners), trained_tokens
 
     def _weighed(self, batches: dict[str, Batch], step: int, learners: Metrics) -> dict[str, Batch]:
         """Batches of a step; with an exchange, rows of others by what they weigh in it."""
@@ -323,6 +326,13 @@ class Steps:
 def _add(decision: Decision, learners: Metrics) -> None:
     for name, values in decision.learners.items():
         learners[name] |= values
+
+
+def _tokens(batch: Batch) -> int:
+    """Tokens that a step learns from; 0 where the kind of batch does not say it."""
+    if isinstance(batch, TrainingBatch | PreferenceBatch):
+        return int(batch.extent.tokens)
+    return 0
 
 
 def _shape(base: Base) -> AdapterShape:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from srl_agents.recipes.sections.fault_kinds import FAULTS
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
+from srl_agents.training.faults import vital_signs
 from srl_agents.training.faults.vital_signs import VitalSigns
 from srl_envs.errors import ConfigError
 
@@ -52,15 +53,18 @@ def test_growth_needs_something_to_compare_with() -> None:
     assert signs(updates=3).before_step("alice", STEADY | {"loss": 1e9}, first=True) is None
 
 
-def test_weights_entropy_and_reward_are_judged_over_updates() -> None:
+def test_weights_entropy_and_reward_are_judged_over_updates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vital_signs, "PATIENCE", 2)
     assert [f.fault for f in signs().after_update(7, "alice", STEADY, 301.0)] == [
         "weights_exploded"
     ]
-    flat = signs(entropy_patience=2)
+    flat = signs()
     assert flat.after_update(7, "alice", STEADY | {"entropy": 0.0}, 3.0) == []
     (found,) = flat.after_update(8, "alice", STEADY | {"entropy": 0.0}, 3.0)
     assert (found.fault, found.since) == ("entropy_collapsed", 7)
-    poor = signs(updates=4, reward_patience=2)
+    poor = signs(updates=4)
     assert poor.after_update(5, "alice", STEADY | {"reward": -0.2}, 3.0) == []
     (found,) = poor.after_update(6, "alice", STEADY | {"reward": -0.3}, 3.0)
     assert (found.fault, found.since) == ("reward_collapsed", 5)
@@ -104,7 +108,6 @@ def test_a_resumed_run_remembers_what_is_usual() -> None:
     [
         ({"policies": {"disk_ful": "stop"}}, "Did you mean 'disk_full'?"),
         ({"policies": {"disk_full": "go_on"}}, "disk_full cannot be answered by 'go_on'"),
-        ({"roll_back_rate": 1.0}, "at the same rate"),
         ({"silent_updates": 0}, "silent_updates=0: use 1 or more"),
     ],
 )
