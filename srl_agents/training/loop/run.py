@@ -28,6 +28,7 @@ from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.faults.watchdog import end_process, limit
 from srl_agents.training.folder.adapter_export import AdapterExport
 from srl_agents.training.folder.layout import CHECKPOINTS
+from srl_agents.training.loop import side_files
 from srl_agents.training.loop.evaluation import Evaluation
 from srl_agents.training.loop.phases import PHASES, Phase, Update
 from srl_agents.training.loop.stages import build
@@ -136,6 +137,7 @@ class LeagueTraining:
             self.phase = "final"
             with self._limited("the final round robin"):
                 Evaluation.of(parts).final_table()
+            side_files.keep_ended(parts.folder, self.done)
             write_transfer(
                 parts.recipe.games, parts.store, parts.league, parts.learners, parts.folder
             )

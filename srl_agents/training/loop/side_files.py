@@ -32,6 +32,8 @@ BY_UPDATE = (METRICS, TRACE)
 """JSON lines with an ``update``: those of later updates go."""
 BY_MATCH = (TRANSCRIPTS,)
 """JSON lines with a ``match_id``, of the final round robin: those of matches that the store lacks go."""
+ENDED = "ended.json"
+"""The same lengths behind the final round robin, and the update behind which it was played."""
 NEVER_CUT: Mapping[str, str] = {
     STORE: "history of matches; one that is played again is recognised",
     f"{STORE}-wal": "part of the store",
@@ -44,6 +46,7 @@ NEVER_CUT: Mapping[str, str] = {
     CHANGES: "what was done to the run",
     f"{BUFFER}/*": "matches played ahead; those that were learned from go with the next checkpoint",
     "*.log": "output of processes",
+    ENDED: "replaced as a whole when the run comes to its end",
 }
 """Patterns of files that stay as they are, and why."""
 
@@ -59,6 +62,23 @@ def lengths(folder: Path) -> dict[str, int]:
         for pattern in BY_LENGTH
         for path in sorted(folder.glob(pattern))
     }
+
+
+def keep_ended(folder: Path, done: int) -> None:
+    """Remember that all of these files belongs to a run that came to its end after this update."""
+    work = folder / f"{ENDED}.tmp"
+    work.write_text(json.dumps({"done": done, "lengths": lengths(folder)}))
+    work.replace(folder / ENDED)
+
+
+def _since_ended(folder: Path, done: int, known: Mapping[str, int]) -> Mapping[str, int]:
+    """The lengths at the end of the run, if it ended after this update; otherwise those that are known."""
+    path = folder / ENDED
+    if not path.is_file():
+        return known
+    ended = json.loads(path.read_text())
+    lengths_then: dict[str, int] = ended["lengths"]
+    return lengths_then if ended["done"] == done else known
 
 
 def cut(
@@ -77,6 +97,7 @@ def cut(
         store: of the run.
         say: shows a line when a file is shorter than it was.
     """
+    known = _since_ended(folder, done, known)
     for pattern in BY_LENGTH:
         for path in sorted(folder.glob(pattern)):
             _cut_to(path, known.get(str(path.relative_to(folder)), 0), say)
