@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.ratings.betting import MOST_VARIANCE, MeanTest
+from srl_agents.league.ratings.betting import MeanTest
+from srl_envs.redteam.betting import MOST_VARIANCE
 
 Floats = NDArray[np.float64]
 Rule = Callable[[Floats, MeanTest], "Outcomes"]

@@ -21,8 +21,9 @@ from srl_envs.redteam.findings import Finding, Report, load_case, save_case
 DESCRIPTION = """Attack environments and rewards as a policy under training would.
 
 Policies that do not do the task (constants, copies of the prompt, babble, codes without meaning, hostile
-programs, forged answers) are tried and mutated under a budget. Every verdict is compared with an oracle
-that does not share its code. A target is an environment, or one of: answers, formats, programs.
+programs, forged answers) and programs that read numbers of the prompt are tried and mutated under a
+budget. Every verdict is compared with an oracle that does not share its code. A target is an environment,
+or one of: answers, formats, programs.
 
 The exit code is 0 without a finding, 1 with findings or where a probe could not be run, and 2 where you
 have something to fix.
@@ -213,6 +214,14 @@ def show(reports: Sequence[Report], *, as_json: bool) -> None:
         number = str(len(report.findings)) + (" (a probe failed)" if report.faults else "")
         shown.add_row(*table.row(report)[:-1], number)
     Console(width=None if sys.stdout.isatty() else 160).print(shown, highlight=False, markup=False)
+    readers = [cells for report in reports for cells in table.reader_rows(report)]
+    if readers:
+        best = Table(*table.READER_COLUMNS, title="Readers of the prompt", show_lines=True)
+        for cells in readers:
+            best.add_row(*cells)
+        Console(width=None if sys.stdout.isatty() else 160).print(
+            best, highlight=False, markup=False
+        )
     for report in reports:
         for finding in report.findings:
             print(_line(finding))

@@ -22,6 +22,7 @@ from srl_envs.redteam.probes import (
     overlap,
     payoffs,
     program_games,
+    readers,
     speech,
 )
 from srl_envs.redteam.probes import verdicts as programs
@@ -37,6 +38,7 @@ CHECKS: dict[str, Callable[[Case], Finding | None]] = {
     "payoffs": payoffs.check,
     "claims": claims.check,
     "program_games": program_games.check,
+    "readers": readers.check,
     "answers": answers.check,
     "formats": formats.check,
     "programs": programs.check,
@@ -108,7 +110,8 @@ def _steps(env_id: str, seed: int, report: Report) -> list[Step]:
         (0.35, lambda part: codebook.probe(env_id, report, part)),
         *([(0.7, lambda part: program_games.probe(env_id, seed, report, part))] if codes else []),
         (0.8 if codes else 0.5, lambda part: misbehaviour.probe(env_id, report, part)),
-        (1.0, lambda part: _earn(env_id, seed, report, part)),
+        (0.85 if codes else 0.65, lambda part: _earn(env_id, seed, report, part)),
+        (1.0, lambda part: readers.probe(env_id, seed, report, part)),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,8 +13,17 @@ import srl_envs
 from srl_envs.redteam.attacks import Attack, Turn, reply
 from srl_envs.redteam.reading import bodies
 
-Player = Attack | str | Callable[[Turn], str]
-"""An attack, a bot's name, or a policy of its own."""
+
+@runtime_checkable
+class Program(Protocol):
+    """What makes a new policy for every seat and episode."""
+
+    def take(self, env: Any, seat: int, seed: int) -> Callable[[Turn], str]:
+        """The policy for ``seat`` in the episode of ``seed``."""
+
+
+Player = Attack | str | Program | Callable[[Turn], str]
+"""An attack, a bot's name, an attack program, or a policy of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class _Seat:
     def __init__(self, env: Any, seat: int, player: Player, seed: int) -> None:
         self._env, self._seat = env, seat
         self._number = self._retries = 0
-        self._answer = _policy(env.env_spec.id, seat, player, seed)
+        self._answer = _policy(env, seat, player, seed)
 
     def reply(self, text: str, info: Mapping[str, Any]) -> str:
         """The player's reply to ``text``."""
@@ -68,14 +77,14 @@ class _Seat:
         return not refused
 
 
-def _policy(env_id: str, seat: int, player: Player, seed: int) -> Callable[[Turn], str]:
+def _policy(env: Any, seat: int, player: Player, seed: int) -> Callable[[Turn], str]:
     if isinstance(player, str):
-        bot = srl_envs.make_bot(env_id, player, seed=1000 * seed + seat)
+        bot = srl_envs.make_bot(env.env_spec.id, player, seed=1000 * seed + seat)
         return lambda turn: bot(turn.text)
     if isinstance(player, Attack):
         rng = np.random.default_rng([seed, seat])
         return lambda turn: reply(player, turn, rng)
-    return player
+    return player.take(env, seat, seed) if isinstance(player, Program) else player
 
 
 def play(

@@ -22,6 +22,29 @@ NOTE = (
 )
 
 
+READER_COLUMNS = (
+    "target", "company", "program", "it earns", "strong earns", "gain", "95 % interval", "seeds", "CPU s",
+)  # fmt: skip
+READER_NOTE = (
+    "A reader is a decision list over the numbers and words of its prompt, found by a search and then "
+    "played on instances that the search never saw. *Gain* is what it earns above the strong bot with the "
+    "same seeds, in the seat that the seed draws, or as a whole team (`itself`). The intervals of a target "
+    "hold jointly and at every look (bets, `srl_envs.redteam.betting`)."
+)
+
+
+def reader_rows(report: Report) -> list[tuple[str, ...]]:
+    """The cells of the best reader of each company; none where none was searched."""
+    return [
+        (
+            report.target, str(found["company"]), str(found["policy"]), _number(found["earned"]),
+            _number(found["strong"]), _number(found["gain"]),
+            f"{found['low']:+.3f} to {found['high']:+.3f}", str(found["seeds"]), f"{found['cpu_s']:.0f}",
+        )
+        for found in report.measures.get("readers", ())
+    ]  # fmt: skip
+
+
 def row(report: Report) -> tuple[str, ...]:
     """The cells of one target; ``-`` where a measure does not apply or was not reached."""
     found = report.measures
@@ -71,6 +94,11 @@ def markdown(reports: Sequence[Report], origin: str) -> str:
     for report in reports:
         cells = map(as_cell, row(report))
         lines.append("| " + " | ".join(cells) + " |")
+    readers = [cells for report in reports for cells in reader_rows(report)]
+    if readers:
+        lines += ["", "## Readers", "", READER_NOTE, ""]
+        lines += ["| " + " | ".join(READER_COLUMNS) + " |", "|" + "---|" * len(READER_COLUMNS)]
+        lines += ["| " + " | ".join(map(as_cell, cells)) + " |" for cells in readers]
     lines += ["", "## Findings", ""]
     for report in reports:
         for finding in report.findings:

@@ -8,8 +8,8 @@ gambler bets against ``high``. The first of the two who is rich enough decides.
 Of wealth W, a bet of size b on a score x makes W (1 + b (x - low)). The size is Kelly's for a mean of
 ``high``: the step from ``low`` to ``high`` over variance plus squared step, with the variance of the scores
 before. Scores that hardly vary make bets large, and one disaster would take nearly everything: so a bold
-and a careful gambler share the capital. The best bets depend on the distribution; which are chosen changes
-how many scores are needed, and no chance of error.
+and a careful gambler share the capital (`srl_envs.redteam.betting`). The best bets depend on the
+distribution; which are chosen changes how many scores are needed, and no chance of error.
 
 Array axes: ``K`` scores in their order, after any number of others that are worked on alike.
 
@@ -31,17 +31,12 @@ import numpy as np
 
 from srl_agents.league.ratings.intervals import Floats
 from srl_envs.errors import ShapeError
+from srl_envs.redteam.betting import GAMBLERS, MOST_VARIANCE, largest_bet, log_wealth
 
 Answer = Literal["above", "below", "open"]
-MOST_VARIANCE = 0.25
-"""Largest variance of numbers in [0, 1]."""
 _WEALTH_SHARE, _END_SHARE = 0.8, 0.1
 """Part of both chances of error that the gamblers may spend, and of ``beta`` that the end of the test may
 cost. The rest stays unspent, so that a simulation of usual size confirms the chances."""
-_GAMBLERS = ((0.75, 0.98), (0.25, 0.5))
-"""Share of the capital, and the largest part of it that one score can lose."""
-_FIRST_WEIGHT = 0.5
-"""Scores' worth of the largest variance in the first estimates."""
 _normal = NormalDist().cdf
 
 
@@ -90,7 +85,7 @@ class MeanTest:
         # log-wealth is close to Brownian motion with drift 1/2 in time: scores times step² over variance
         time = _time_to(self.goals[0], _END_SHARE * self.beta)
         # and cannot reach its goal faster than by scores that are all 1
-        fastest = self.goals[0] / math.log1p(_limit(_GAMBLERS[1][1], self.low) * (1 - self.low))
+        fastest = self.goals[0] / math.log1p(largest_bet(GAMBLERS[1][1], self.low) * (1 - self.low))
         return max(self.least, math.ceil(time * MOST_VARIANCE / self.step**2 + fastest))
 
     def wealth(self, scores: Floats) -> tuple[Floats, Floats]:
@@ -132,41 +127,6 @@ class MeanTest:
         return Finding(
             answer=answer, scores=last + 1, above=float(above[last]), below=float(below[last])
         )
-
-
-def log_wealth(scores: Floats, bound: float, step: float) -> Floats:
-    """Log-wealth of a gambler who bets that the mean is above a bound.
-
-    Args:
-        scores: (..., K) in [0, 1].
-        bound: from 0 to below 1; at a mean of at most this, no bet is expected to gain.
-        step: above the bound, the mean for which the bets are sized.
-
-    Returns:
-        (..., K) after every score; 0 is what the gambler started with.
-    """
-    kelly = step / (_variance_before(scores, bound + step / 2) + step**2)
-    shares = []
-    for share, largest in _GAMBLERS:
-        gain = np.log1p(np.minimum(kelly, _limit(largest, bound)) * (scores - bound))
-        shares.append(math.log(share) + np.cumsum(gain, axis=-1))
-    wealth: Floats = np.logaddexp(*shares)
-    return wealth
-
-
-def _limit(part: float, bound: float) -> float:
-    """Largest bet of which a score of 0 takes no more than a part of the wealth."""
-    return part / bound if bound else math.inf
-
-
-def _variance_before(scores: Floats, centre: float) -> Floats:
-    """(..., K) variance of the scores before each, with half a score's worth of the largest one."""
-    away = scores - centre
-    weight = _FIRST_WEIGHT + np.arange(scores.shape[-1])
-    total, square = (np.cumsum(part, axis=-1) - part for part in (away, away**2))
-    spread = square - total**2 / weight + _FIRST_WEIGHT * MOST_VARIANCE
-    variance: Floats = spread / weight
-    return variance
 
 
 @functools.lru_cache(maxsize=256)

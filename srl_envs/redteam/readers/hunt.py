@@ -1,0 +1,296 @@
+"""Search over attack programs, and the confirmation of the best on instances that the search never saw.
+
+The search plays seeds of its own, in growing numbers: a program goes on while it is among the best, and the
+best have children. What it earns counts above what the strong bot earns with the same seed in the same
+seat. The best of each company are then played on fresh seeds, and an interval by betting, which holds
+however often one looks, says what they gain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import srl_envs
+from srl_envs.redteam import matches
+from srl_envs.redteam.attacks import Attack
+from srl_envs.redteam.betting import Interval, interval
+from srl_envs.redteam.budget import Allowance, cpu_s
+from srl_envs.redteam.matches import Player
+from srl_envs.redteam.readers.features import bounds
+from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
+from srl_envs.redteam.reading import examples
+from srl_envs.redteam.search import ITSELF, best_bot
+
+ALPHA = 0.05
+"""Chance of any wrong interval of one attack."""
+_WATCHED = 6
+"""Episodes per company from which features and bodies are read."""
+_MOST_BODIES = 12
+_LONGEST_BODY = 80  # characters
+_SHIFTS = (-2, -1, 1, 2)
+_RANKS = 5
+_FIRST_SEEDS, _MOST_SEEDS = 8, 512
+_BEAM, _CHILDREN = 6, 36
+_MOST_RULES = 4
+_CONFIRMED = 2
+"""Programs per company that are played on fresh seeds."""
+_LOOK_SEEDS, _CONFIRM_SEEDS = 40, 3000
+_ENOUGH = 0.02
+"""Half a width of the interval at which a confirmation ends."""
+_WEIGHTY = 0.45
+"""Part of what is left that strong bots, then a team of copies, get."""
+_FRESH = 6_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A program that was played on fresh instances."""
+
+    program: Reader
+    company: str
+    gain: Interval
+    """Reward above the strong bot's with the same seeds and seats."""
+    earned: float
+    strong: float
+    cpu_s: float
+    """Processor time of the search and the confirmation in this company."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A game, and who sits in its other seats."""
+
+    env: Any
+    company: str
+    """A bot's name; `ITSELF` for a whole team of the same program."""
+    strong: str
+    """The bot that programs are compared with."""
+    known: dict[int, float] = field(default_factory=dict)
+    """Seed -> what the strong bot earns."""
+
+    def earned(self, player: Player, seed: int) -> float:
+        """Reward in the seat that the seed draws; the mean over seats for a team."""
+        seats = len(self.env.possible_agents)
+        if self.company == ITSELF:
+            rewards = matches.play(self.env, dict.fromkeys(range(seats), player), seed).rewards
+            return sum(rewards) / seats
+        seat = int(np.random.default_rng([seed, 11]).integers(seats))
+        players = matches.company(player, seat, self.company, seats)
+        return float(matches.play(self.env, players, seed).rewards[seat])
+
+    def gain(self, player: Player, seed: int) -> float:
+        """What ``player`` earns above the strong bot with this seed."""
+        if seed not in self.known:
+            self.known[seed] = self.earned(self.strong, seed)
+        return self.earned(player, seed) - self.known[seed]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What programs are made of."""
+
+    moves: tuple[Move, ...]
+    bounds: dict[str, list[float]]
+    """Feature -> thresholds."""
+
+    def draw_rule(self, rng: np.random.Generator) -> Rule:
+        """One test, sometimes two, and a move."""
+        names = list(self.bounds)
+        count = min(1 + int(rng.random() < 0.25), len(names))
+        tests = [
+            Threshold(feature=name, bound=float(rng.choice(self.bounds[name])))
+            for name in (names[int(rng.integers(len(names)))] for _ in range(count))
+        ]
+        return Rule(tests=tuple(tests), move=self.draw_move(rng))
+
+    def draw_move(self, rng: np.random.Generator) -> Move:
+        """One of the moves, each kind as likely as every other."""
+        kinds = list(dict.fromkeys(move.kind for move in self.moves))
+        kind = kinds[int(rng.integers(len(kinds)))]
+        same = [move for move in self.moves if move.kind == kind]
+        return same[int(rng.integers(len(same)))]
+
+
+def watch(env: Any, company: str) -> Material:
+    """Read features, bodies and numbers from episodes of bots and of random moves.
+
+    Args:
+        env: from `matches.opened`.
+        company: who sits at the table.
+    """
+    env_id, seats = env.env_spec.id, len(env.possible_agents)
+    bots = list(srl_envs.spec(env_id).bots)
+    players: list[Player] = [company if company in bots else best_bot(env_id) or "random"]
+    players += [Attack(kind="random"), *bots]
+    texts: list[str] = []
+    bodies: Counter[str] = Counter()
+    for seed in range(_WATCHED):
+        episode = matches.play(env, dict.fromkeys(range(seats), players[seed % len(players)]), seed)
+        for seen, replies in zip(episode.texts, episode.replies, strict=False):
+            texts += [seen[seat] for seat in replies]
+        for _, reply in episode.accepted:
+            bodies.update(body for body in examples(reply) if len(body) <= _LONGEST_BODY)
+    features = bounds(texts)
+    numbers = [name for name in features if name.endswith("]")]
+    moves = [Move(kind="bot", name=bot, shift=k) for bot in bots for k in (0, *_SHIFTS)]
+    moves += [Move(kind="rank", position=k / (_RANKS - 1)) for k in range(_RANKS)]
+    moves += [Move(kind="number", name=name, shift=k) for name in numbers for k in (0, -1, 1)]
+    moves += [Move(kind="constant", name=body) for body, _ in bodies.most_common(_MOST_BODIES)]
+    moves += [*(Move(kind="past", shift=k) for k in (-1, 0, 1)), Move(kind="refuse")]
+    return Material(tuple(moves), features)
+
+
+def changed(program: Reader, material: Material, rng: np.random.Generator) -> Reader:
+    """A neighbour: a rule more or less, another threshold, another or a shifted move."""
+    rules = list(program.rules)
+    choice = int(rng.integers(6)) if rules else int(rng.integers(2))
+    at = int(rng.integers(len(rules))) if rules else 0
+    if choice == 0 and material.bounds and len(rules) < _MOST_RULES:
+        rules.insert(at, material.draw_rule(rng))
+    elif choice in (0, 1):
+        return replace(program, move=_moved(program.move, material, rng))
+    elif choice == 2:
+        rules.pop(at)
+    elif choice == 3:
+        rules[at] = replace(rules[at], move=_moved(rules[at].move, material, rng))
+    elif choice == 4:
+        rules[at] = material.draw_rule(rng)
+    else:
+        tests = list(rules[at].tests)
+        k = int(rng.integers(len(tests)))
+        tests[k] = replace(tests[k], bound=float(rng.choice(material.bounds[tests[k].feature])))
+        rules[at] = replace(rules[at], tests=tuple(tests))
+    return replace(program, rules=tuple(rules))
+
+
+def _moved(move: Move, material: Material, rng: np.random.Generator) -> Move:
+    if move.kind in ("bot", "number", "past") and rng.random() < 0.5:
+        return replace(move, shift=move.shift + int(rng.choice(_SHIFTS)))
+    return material.draw_move(rng)
+
+
+def search(
+    room: Room, material: Material, rng: np.random.Generator, allowance: Allowance
+) -> list[Reader]:
+    """The best programs, best first.
+
+    Args:
+        room: game and company.
+        material: moves and features.
+        rng: draws children.
+        allowance: ends the search, also in the middle of a generation.
+    """
+    gains: dict[Reader, list[float]] = {Reader(move=move): [] for move in material.moves}
+    alive, seeds = list(gains), _FIRST_SEEDS
+    while True:
+        ranked = _trial(room, alive, gains, seeds, allowance)
+        if not allowance.left():
+            return ranked[:_CONFIRMED]
+        kept = ranked[: max(_BEAM, len(ranked) // 4)]
+        ranked = _trial(room, kept, gains, 4 * seeds, allowance)[:_BEAM]
+        children = [
+            changed(ranked[int(rng.integers(len(ranked)))], material, rng) for _ in range(_CHILDREN)
+        ]
+        fresh = [child for child in dict.fromkeys(children) if child not in gains]
+        gains.update({child: [] for child in fresh})
+        alive = ranked + fresh
+        seeds = min(seeds + 2, _MOST_SEEDS // 4)
+
+
+def _trial(
+    room: Room, programs: Sequence[Reader], gains: dict[Reader, list[float]], seeds: int,
+    allowance: Allowance,
+) -> list[Reader]:  # fmt: skip
+    """Play every program on the first ``seeds`` seeds; ranked by the mean less half an error."""
+    for program in programs:
+        for seed in range(len(gains[program]), seeds):
+            if not allowance.left():
+                break
+            gains[program].append(room.gain(program, seed))
+            allowance.spend()
+    played = [program for program in programs if gains[program]]
+    return sorted(played, key=lambda program: -_careful(gains[program]))
+
+
+def _careful(gains: Sequence[float]) -> float:
+    spread = float(np.std(gains)) + 0.5 / len(gains)
+    return float(np.mean(gains) - 0.5 * spread / np.sqrt(len(gains)))
+
+
+def confirm(
+    room: Room, program: Reader, alpha: float, seeds: int = _CONFIRM_SEEDS,
+    allowance: Allowance | None = None,
+) -> tuple[Interval, float, float]:  # fmt: skip
+    """Play fresh seeds until the interval is narrow, or time is up.
+
+    Args:
+        room: game and company.
+        program: what is judged.
+        alpha: chance of a wrong interval.
+        seeds: most seeds.
+        allowance: ends it after the first look; None plays all seeds.
+
+    Returns:
+        Gain, what the program earns, and what the strong bot does.
+    """
+    gains: list[float] = []
+    while True:
+        part = range(_FRESH + len(gains), _FRESH + min(seeds, len(gains) + _LOOK_SEEDS))
+        gains += [room.gain(program, seed) for seed in part]
+        if allowance is not None:
+            allowance.spend(2 * len(part))
+        stops = allowance is not None and not allowance.left()
+        if len(gains) >= seeds or stops or len(gains) % (8 * _LOOK_SEEDS) == 0:
+            found = interval(gains, least=-2.0, most=2.0, alpha=alpha)
+            narrow = allowance is not None and found.high - found.low <= 2 * _ENOUGH
+            if len(gains) >= seeds or stops or narrow:
+                strong = float(np.mean([room.known[_FRESH + k] for k in range(len(gains))]))
+                return found, strong + found.mean, strong
+
+
+def tables(env_id: str) -> list[str]:
+    """Companies in the order of their weight: strong bots, one's own copies, then the other bots."""
+    spec, strong = srl_envs.spec(env_id), best_bot(env_id)
+    own = [] if spec.mode == "competitive" else [ITSELF]
+    return [*([strong] if strong else []), *own, *(bot for bot in spec.bots if bot != strong)]
+
+
+def alpha_of(env_id: str) -> float:
+    """Chance of error of one confirmation, so that all of an attack hold jointly."""
+    return ALPHA / (_CONFIRMED * len(tables(env_id)))
+
+
+def hunt(env_id: str, seed: int, allowance: Allowance) -> Iterator[Found]:
+    """The best programs of each company, confirmed.
+
+    Args:
+        env_id: a registered id.
+        seed: of the search.
+        allowance: for all companies.
+    """
+    strong = best_bot(env_id)
+    if strong is None:
+        return
+    names = tables(env_id)
+    with matches.opened(env_id) as env:
+        for number, company in enumerate(names):
+            weighty = company in (strong, ITSELF)
+            part = allowance.part(_WEIGHTY if weighty else 1 / (len(names) - number))
+            started = cpu_s()
+            room = Room(env, company, strong)
+            rng = np.random.default_rng([seed, number, 3])
+            best = search(room, watch(env, company), rng, part.part(0.7))
+            for place, program in enumerate(best):
+                if (number or place) and not allowance.left():
+                    return
+                rest = part.part(1 / (len(best) - place))
+                gain, mine, theirs = confirm(room, program, alpha_of(env_id), allowance=rest)
+                yield Found(
+                    program=program, company=company, gain=gain, earned=mine, strong=theirs,
+                    cpu_s=cpu_s() - started,
+                )  # fmt: skip

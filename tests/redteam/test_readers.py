@@ -1,0 +1,114 @@
+"""Attack programs read numbers of the prompt, and what they earn is confirmed on fresh instances."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_attack import Sums
+
+import srl_envs
+from srl_envs import registry
+from srl_envs.redteam import attack, betting, readers
+from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.findings import Report
+from srl_envs.redteam.probes import readers as probe
+from srl_envs.redteam.readers.features import bounds, value
+from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
+from srl_envs.turns import legal_moves
+
+LARGE = Rule(
+    tests=(Threshold(feature="Item #: worth # to you [1]", bound=7.0),),
+    move=Move(kind="rank", position=1.0),
+)
+
+
+def test_a_rule_reads_the_last_line_of_its_template() -> None:
+    reader = Reader(rules=(LARGE,), move=Move(kind="refuse"))
+    assert reader.choose("Item 1: worth 9 to you\nItem 2: worth 3 to you").kind == "refuse"
+    assert reader.choose("Item 1: worth 3 to you\nItem 2: worth 9 to you").kind == "rank"
+    assert reader.choose("You are out.").kind == "refuse"
+
+
+def test_features_are_what_varies() -> None:
+    found = bounds(
+        [f"Round {k} of 9: bid up to 20, {'you lead' if k > 3 else 'wait'}" for k in range(9)]
+    )
+    assert "has lead" in found
+    assert value("has lead", "you lead") == 1.0
+    round_of, most = (f"Round # of #: bid up to #, wait [{k}]" for k in (0, 2))
+    assert round_of in found
+    assert most not in found
+
+
+def test_a_program_is_data() -> None:
+    reader = Reader(rules=(LARGE,), move=Move(kind="bot", name="strong", shift=2))
+    assert Reader.from_data(reader.to_data()) == reader
+
+
+def test_the_interval_holds_at_every_look() -> None:
+    """At a mean of 0 at most one run in twenty may ever exclude it, though each is looked at 5 times."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(40):
+        values = rng.choice([-1.0, 0.1], p=[1 / 11, 10 / 11], size=320)
+        looks = [
+            betting.interval(values[:n].tolist(), least=-2, most=2) for n in (20, 40, 80, 160, 320)
+        ]
+        wrong += any(look.low > 0 or look.high < 0 for look in looks)
+    assert wrong <= 2
+    clear = betting.interval(rng.normal(0.1, 0.2, size=1500).tolist(), least=-2, most=2)
+    assert 0.05 < clear.low < 0.1 < clear.high < 0.15
+
+
+class LargeNumbersPay(Sums):
+    """reader_beats_strong: the seat that answers the first number of the sum wins as well, and twice."""
+
+    def points(self, state: Any) -> tuple[int, int]:
+        first = [
+            sum(
+                pair[seat] == numbers[0]
+                for numbers, pair in zip(state.numbers, state.answers, strict=False)
+            )
+            for seat in (0, 1)
+        ]
+        mine, theirs = super().points(state)
+        return mine // 2 + first[0], theirs // 2 + first[1]
+
+
+def hunted(game: type[Sums], monkeypatch: pytest.MonkeyPatch) -> Report:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    monkeypatch.setattr(legal_moves, "_bodies", {})
+    bots = {"random": "toy_games:guessing_bot", "strong": "toy_games:adding_bot"}
+    entry = f"{game.__module__}:{game.__name__}"
+    registry.register(id="toy-v0", entry_point=entry, mode=game.mode, seats=game.seats, bots=bots)
+    report = Report(target="toy-v0")
+    probe.probe("toy-v0", 0, report, Budget(steps=6000).whole())
+    return report
+
+
+@pytest.mark.slow
+def test_a_number_of_the_prompt_that_pays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = hunted(LargeNumbersPay, monkeypatch)
+    assert {finding.kind for finding in report.findings} == {"reader_beats_strong"}
+    assert any("number" in finding.observed for finding in report.findings)
+    again = attack.check_case(report.findings[0].case)
+    assert again is not None
+    assert again.detail == report.findings[0].detail
+
+
+@pytest.mark.slow
+def test_a_sound_game_gives_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = hunted(Sums, monkeypatch)
+    assert report.findings == []
+    assert report.measures["readers"][0]["high"] >= 0
+
+
+def test_no_generator_names_a_game() -> None:
+    """No part of a game's name occurs in an attack program, but for words of programming."""
+    names = {part for env_id in srl_envs.list_envs() for part in re.split(r"[_-]", env_id)}
+    names -= {"v0", "spec", "word", "code", "chain", "pair"}
+    for path in Path(readers.__file__).parent.glob("*.py"):
+        code = set(re.findall(r"[a-z]+", path.read_text(encoding="utf-8").lower()))
+        assert not code & names, path.name
