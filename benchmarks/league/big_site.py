@@ -1,12 +1,15 @@
 """A leaderboard of ten thousand agents and a million matches: build its site, open it, scroll it.
 
-    python -m benchmarks.league.big_site [--agents 10000] [--matches 1000000] [--json FILE]
+    python -m benchmarks.league.big_site [--agents 10000] [--matches 1000000] [--games 1] [--json FILE]
+    python -m benchmarks.league.big_site --agents 200 --matches 5000 --games 22
 
 Every agent meets a pool of anchors in mirrored pairs on common seeds, as the protocols have it. The
 store is filled (not part of the measurement), `srl leaderboard build` runs as a process of its own
 (wall time, processor time, peak memory), and the site is opened in Chromium from disk: time from the
 click on the board to its drawn table, frames while the table scrolls by most of a screen each, sorting,
-filtering, and the number of table rows in the document.
+filtering, and the number of table rows in the document. Of the first page: the bytes that it loads, and the
+time from its request to its first drawn content. With several games each agent plays as many matches of each,
+and half of the agents leave every third game out.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -22,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,7 @@ import numpy as np
 
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
+from srl_envs import list_envs
 
 ENV = "connect_four-v0"
 POOL = 10
@@ -65,12 +71,16 @@ requestAnimationFrame(() => setTimeout(() => done(performance.now() - started)))
 """
 
 
-def rows(agents: int, per_agent: int) -> Iterator[tuple[MatchSpec, MatchResult]]:
+def rows(
+    agents: int, per_agent: int, env_id: str = ENV, game: int = 0
+) -> Iterator[tuple[MatchSpec, MatchResult]]:
     """Matches of agents against the pool: seeds x seats, outcomes by Bradley-Terry with ties."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(game)
     skill = rng.normal(0, 1.2, agents + POOL)
     seeds = max(1, per_agent // (2 * POOL))
     for number in range(agents):
+        if game % 3 == 2 and number % 2:
+            continue
         for k in range(POOL):
             for seed in range(seeds):
                 for turned in (False, True):
@@ -79,7 +89,7 @@ def rows(agents: int, per_agent: int) -> Iterator[tuple[MatchSpec, MatchResult]]
                     won = 1.0 if rng.random() < 1 / (1 + np.exp(-gap)) else -1.0
                     won = 0.0 if rng.random() < 0.08 else won
                     spec = MatchSpec(
-                        env_id=ENV, seed=seed, split="eval", seats=seats, cluster=f"seed {seed}/{k}",
+                        env_id=env_id, seed=seed, split="eval", seats=seats, cluster=f"seed {seed}/{k}",
                         schedule="board/big", number=number,
                     )  # fmt: skip
                     outcomes = (-won, won) if turned else (won, -won)
@@ -87,12 +97,13 @@ def rows(agents: int, per_agent: int) -> Iterator[tuple[MatchSpec, MatchResult]]
                         spec,
                         MatchResult(
                             match_id=spec.match_id, outcomes=outcomes, rewards=outcomes, termination="ok",
-                            invalid_replies=(0, int(rng.random() < 0.02)), turns=20, tokens=(0, 90),
+                            invalid_replies=(0, int(rng.random() < 0.02)), turns=20,
+                            tokens=(0, 30 + number % 97),
                         ),
                     )  # fmt: skip
 
 
-def fill(path: Path, agents: int, matches: int) -> int:
+def fill(path: Path, agents: int, matches: int, games: int = 1) -> int:
     """Make the store; returns the number of its matches."""
     count, batch = 0, []
     with LeagueStore(path) as store:
@@ -101,7 +112,10 @@ def fill(path: Path, agents: int, matches: int) -> int:
         for number in range(agents):
             name = f"agent{number:05d}"
             store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
-        for row in rows(agents, matches // agents):
+        envs = [ENV, *(env for env in list_envs() if env != ENV)][:games]
+        for row in chain.from_iterable(
+            rows(agents, matches // agents, env, game) for game, env in enumerate(envs)
+        ):
             batch.append(row)
             count += 1
             if len(batch) == BATCH:
@@ -129,6 +143,13 @@ def build(store: Path, site: Path) -> dict[str, float]:
     }
 
 
+def page_bytes(site: Path) -> int:
+    """Bytes of the first page and of everything that it loads."""
+    page = (site / "index.html").read_text(encoding="utf-8")
+    loaded = re.findall(r'(?:src|href)="(assets/[^"]+)"', page)
+    return len(page.encode()) + sum(int((site / name).stat().st_size) for name in loaded)
+
+
 def browse(site: Path) -> dict[str, Any]:
     """What a reader waits for, in milliseconds."""
     from selenium import webdriver
@@ -146,11 +167,16 @@ def browse(site: Path) -> dict[str, Any]:
             "const t = performance.getEntriesByType('navigation')[0];"
             "return t.loadEventEnd - t.startTime;"
         )
+        paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        drawn = browser.execute_script(f"return {paint}")
+        kilobytes = page_bytes(site) / 1000
         board = browser.execute_async_script(OPEN, ENV)
         frames = np.array(browser.execute_async_script(SCROLL))
         in_document = "return document.querySelectorAll('[aria-label=Ranking] tbody tr').length"
         found = {
             "overview_load_ms": timing,
+            "overview_drawn_ms": drawn,
+            "overview_kb": kilobytes,
             "board_open_ms": board,
             "scroll_frame_ms": {
                 "median": float(np.median(frames)),
@@ -176,6 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--matches", type=int, default=1_000_000)
+    parser.add_argument("--games", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="folder for store and site; used again if there")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -184,7 +211,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         store = folder / "league.db"
         if not store.exists():
-            fill(store, options.agents, options.matches)
+            fill(store, options.agents, options.matches, options.games)
         with LeagueStore(store, mode="read") as read:
             matches = read.count()
         result = {

@@ -16,6 +16,7 @@ from srl_agents.cli.views.transcript import move_text, news, printable
 from srl_agents.records import MatchResult, MatchSpec, Served
 from srl_envs.api.episode import Transcript
 from srl_envs.errors import SRLError
+from srl_envs.families.coding.judging import kept_sandboxes
 
 PER_BOARD = 60
 """Episodes that a board shows."""
@@ -85,16 +86,18 @@ def viewer_episodes(
         transcripts: match id -> what was recorded of it.
         served: match id -> what endpoints reported of their replies.
     """
-    for spec, result in chosen:
-        transcript = transcripts[spec.match_id]
-        try:
-            recorded = watchable(transcript, spec.seats)
-        except SRLError as error:  # another version of the game, or one that is not installed here
-            yield _described(slug, spec, result, transcript, [f"it cannot be played: {error}"])
-        else:
-            yield viewer_episode(
-                slug, spec, result, recorded, (served or {}).get(spec.match_id, {})
-            )
+    with kept_sandboxes():
+        for spec, result in chosen:
+            transcript = transcripts[spec.match_id]
+            try:
+                recorded = watchable(transcript, spec.seats)
+            except (
+                SRLError
+            ) as error:  # another version of the game, or one that is not installed here
+                yield _described(slug, spec, result, transcript, [f"it cannot be played: {error}"])
+            else:
+                reports = (served or {}).get(spec.match_id, {})
+                yield viewer_episode(slug, spec, result, recorded, reports)
 
 
 def viewer_episode(
@@ -183,11 +186,13 @@ def _described(
 
 
 def _grown(before: str, after: str) -> list[Any]:
-    kept = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            break
-        kept += 1
+    kept, most = 0, min(len(before), len(after))
+    while kept < most:  # halves, because comparing texts is fast and comparing characters is not
+        middle = (kept + most + 1) // 2
+        if before[kept:middle] == after[kept:middle]:
+            kept = middle
+        else:
+            most = middle - 1
     return [_utf16(after[:kept]), after[kept:]]
 
 

@@ -17,9 +17,6 @@ from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError
 
-MOST_ALL_WITH_ALL = 24
-"""Agents of a store without references that are compared in all company; of more only with anchors."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GameTables:
@@ -60,28 +57,26 @@ def game_tables(
         )
         if match[1].termination != "void"
     ]
-    table = _compared(matches, scope, agents, len(found.rows))
+    table = _compared(matches, scope, agents)
     if not forfeits:
         return GameTables(as_played=table, clean=table)
     rest = [match for match in matches if match[1].termination != "forfeit"]
-    return GameTables(as_played=table, clean=_compared(rest, scope, agents, len(found.rows)))
+    return GameTables(as_played=table, clean=_compared(rest, scope, agents))
 
 
 def _compared(
     matches: list[tuple[MatchSpec, MatchResult]],
     scope: Scope,
     agents: Mapping[str, AgentVersion],
-    field: int,
 ) -> RatingTable | None:
     anchors = sorted(name for name, agent in agents.items() if agent.role == "anchor")
-    company = scope.references or (anchors if field > MOST_ALL_WITH_ALL else ())
     pairs = compared_returns(
         [
             SeatedResult(spec.seats, result.outcomes, f"seed {spec.seed}")
             for spec, result in matches
         ],
         {name: agent.lineage for name, agent in agents.items()},
-        company,
+        scope.references,
     )
     if not pairs.a_M.size:
         return None

@@ -27,11 +27,12 @@ _SCRIPTS = (
 )  # fmt: skip
 FIRST_AGENTS = 200
 """Agents on the first page, and with a page of their own: the best."""
-MATRIX_AGENTS = 40
+MATRIX_AGENTS = 30
 """Models, and bots, in the first page's matrix of agents by games."""
 SAMPLES = 6
 """Matches per game on an agent's page."""
 _TOP = 3
+_NOT_ON_THE_FIRST_PAGE = ("seeds", "matches", "replies_per_game")
 
 
 def write_site(
@@ -111,18 +112,33 @@ def _board_summary(board: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first_screen(found: Mapping[str, Any], boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The rating over all games, as short as it can be: no more agents than the page shows."""
+    """The rating over all games, as short as it can be: as many agents as the page shows, each key once."""
     names = {board["slug"]: _name(board) for board in boards}
-    agents = [dict(row) for row in found["agents"][:FIRST_AGENTS]]
-    for row in agents[MATRIX_AGENTS:]:
-        del row["places"]
+    agents = [{**row} for row in found["agents"][:FIRST_AGENTS]]
+    doubts = sorted({doubt for row in agents for doubt in row["provisional"]})
+    for k, row in enumerate(agents):
+        for key in _NOT_ON_THE_FIRST_PAGE:
+            del row[key]
+        row["provisional"] = [doubts.index(doubt) for doubt in row["provisional"]]
+        row["places"] = _short(row["places"]) if k < MATRIX_AGENTS else None
     return {
         **found,
         "games": [{**game, "name": names[game["slug"]]} for game in found["games"]],
-        "agents": agents,
+        "agents": {"keys": [*agents[0]], "rows": [[*row.values()] for row in agents]}
+        if agents
+        else {"keys": [], "rows": []},
+        "doubts": doubts,
         "more_agents": len(found["agents"]) - len(agents),
-        "bots": found["bots"][:MATRIX_AGENTS],
+        "bots": [
+            {"agent": row["agent"], "places": _short(row["places"])}
+            for row in found["bots"][:MATRIX_AGENTS]
+        ],
     }
+
+
+def _short(places: Iterable[list[Any] | None]) -> list[list[Any] | None]:
+    """Places without what only an agent's own page shows: the Elo given clean play."""
+    return [None if place is None else place[:-2] for place in places]
 
 
 def _agent(agent: Mapping[str, Any], boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -158,8 +174,8 @@ def _write_assets(out: Path) -> tuple[list[str], list[str]]:
     """Copy styles, scripts and licences; the names of those that the page loads, in order."""
     shared = shared_files()
     own = [_ASSETS / name for name in (*_SCRIPTS, "site.css")]
-    loaded = [*shared.loaded, *own]
-    for file in [*loaded, *shared.beside]:
+    loaded = [*(file for file in shared.loaded if file not in shared.plotting), *own]
+    for file in [*loaded, *shared.plotting, *shared.beside]:
         _write(out / "assets" / file.name, file.read_text(encoding="utf-8"))
     return _named(loaded, ".css"), _named(loaded, ".js")
 

@@ -16,7 +16,11 @@ from leaderboards.pages.all_games import RatedBoard, all_games
 from leaderboards.pages.build import board_data
 from leaderboards.pages.game_tables import GameTables
 from leaderboards.pages.write import FIRST_AGENTS, overview
-from srl_agents.league.ratings.focal_returns import SeatedResult, compared_returns
+from srl_agents.league.ratings.focal_returns import (
+    MOST_COMPARED,
+    SeatedResult,
+    compared_returns,
+)
 from srl_agents.league.ratings.overall import overall
 from srl_agents.league.ratings.pairs import Pairs
 from srl_agents.league.ratings.tables import RatingTable, rate
@@ -102,8 +106,9 @@ def test_the_first_page_holds_no_more_than_it_shows() -> None:
         "boards": [], "all_games": all_games([board]) | {"games": []},
     }  # fmt: skip
     shown = overview(data)["all_games"]
-    assert (len(shown["agents"]), shown["more_agents"]) == (FIRST_AGENTS, 5)
-    assert sum("places" in row for row in shown["agents"]) < 50
+    keys, rows = shown["agents"]["keys"], shown["agents"]["rows"]
+    assert (len(rows), shown["more_agents"]) == (FIRST_AGENTS, 5)
+    assert 0 < sum(row[keys.index("places")] is not None for row in rows) < 50
 
 
 # --- games without winners -------------------------------------------------------------------
@@ -144,6 +149,20 @@ def test_only_references_are_company_and_every_pair_holds_one() -> None:
     everybody = combinations(["a", "b", "bot:y", "bot:z"], 2)
     in_company_of_y = {("b", "bot:x")}
     assert pairs == {pair for pair in everybody if pair != ("a", "b")} | in_company_of_y
+
+
+def test_in_a_crowd_everybody_is_compared_with_some_and_with_others_in_the_next_place() -> None:
+    names = [f"a{k:02}" for k in range(60)]
+    results = [
+        seated((name, company), (k / 100, 0.0))
+        for company in ("x", "y")
+        for k, name in enumerate(names)
+    ]
+    first, both = (rows_of(compared_returns(some)) for some in (results[:60], results))
+    for name in names:
+        met = [pair for pair in first if name in pair]
+        assert 2 < len(met) <= MOST_COMPARED
+    assert len({pair[:2] for pair in both}) > 1.5 * len(first)
 
 
 # --- whose error -----------------------------------------------------------------------------

@@ -20,4 +20,11 @@
     }
     return wanted.get(name).promise;
   };
+
+  // The plotting library, which only some pages need.
+  let plotting = null;
+  SRL.plotting = () => plotting ??= new Promise((resolve, reject) => {
+    document.head.append(SRL.el("link", { rel: "stylesheet", href: "assets/uPlot.min.css" }),
+      SRL.el("script", { src: "assets/uPlot.iife.min.js", onload: resolve, onerror: () => reject(new Error("assets/uPlot.iife.min.js is missing from this site.")) }));
+  });
 })();

@@ -3,6 +3,7 @@
 (() => {
   const { el } = SRL;
   const overview = JSON.parse(document.getElementById("overview").textContent);
+  overview.all_games.agents = SRL.unpacked(overview.all_games);
   const content = document.getElementById("content"), menu = document.getElementById("boards");
   let asked = 0, replay = null;
 

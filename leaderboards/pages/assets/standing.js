@@ -2,7 +2,7 @@
 // Agents over all games: the table that answers who is best, the picture of rating against price, legality, places by game.
 (() => {
   const { el, svg, signed, whole, counted, percent, plusMinus, short, grid, scroller, card, choice, ranks, badge } = SRL;
-  const FIRST = 10;
+  const FIRST = matchMedia("(max-width: 44rem)").matches ? 5 : 10, CROWD = 25;
   const KINDS = {
     cut: "cut by the limit of length", malformed: "no move in it", illegal: "a move that the rules forbid",
     declined: "declined by the model or its provider", empty: "no text",
@@ -13,6 +13,12 @@
   const rank = (row) => (row.best_rank === null ? "–" : ranks(row));
   const orderOf = (row) => (row.best_rank === null ? null : row.best_rank * 1e6 + row.worst_rank);
   const link = (row) => el("a", { href: `#agent=${row.id}`, class: "name", title: row.agent }, row.agent);
+
+  // Rows of the first page, whose keys are written once and whose doubts are numbers of texts.
+  SRL.unpacked = ({ agents: { keys, rows }, doubts }) => rows.map((values) => {
+    const row = Object.fromEntries(keys.map((key, k) => [key, values[k]]));
+    return { ...row, provisional: row.provisional.map((k) => doubts[k]) };
+  });
 
   // What the bars and the picture span: intervals that are not wider than what they tell apart.
   function bounds(rows) {
@@ -40,7 +46,7 @@
       { label: "Agent", rem: 12, head: true, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell },
       number("Rating", 7.4, (r) => r.value, (r) => elo(r.value, r.half_width), "Elo over all games, and half of its 95 % interval. 0 is the mean of these agents."),
       { label: "95 % interval", rem: 6.8, cell: (r) => (r.value === null ? "" : SRL.intervalBar(r, low, high)), wide: true },
-      number("Games", 4.8, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
+      number("Games", 5.8, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
       number("Clean", 5, (r) => r.clean_share, (r) => percent(r.clean_share), "Share of its games that no forfeit ended, by broken replies of whomever."),
       number("Tokens", 5.4, (r) => r.tokens_per_game, (r) => short(r.tokens_per_game), "Tokens that it wrote per game."),
       known("cost_per_game") && number("Price", 6.4, (r) => r.cost_per_game, money, "Money per game, by the declared prices."),
@@ -87,12 +93,13 @@
     nodes.push(svg("text", { class: "tick", x: (LEFT + WIDE - RIGHT - strip) / 2, y: TALL - 8 }, `${paid ? `${rated.find((row) => row.currency).currency} per game` : "tokens written per game"}, dearer to the right`));
     if (strip) nodes.push(svg("text", { class: "tick", x: WIDE - RIGHT - strip / 2, y: TALL - BOTTOM + 16 }, "no price"));
     if (edge.length > 1) nodes.push(svg("path", { class: "frontier", d: edge.map((p, k) => (k ? `H${p.x}V${p.y}` : `M${p.x} ${p.y}`)).join("") }));
+    const crowd = rated.length > CROWD, leads = (row) => edge.some((p) => p.row === row); // in a crowd only the frontier has names and intervals
     for (const { row, x: at, y: mid } of [...points, ...rest]) {
-      const dot = svg("g", { class: `dot${edge.some((p) => p.row === row) ? " best" : ""}`, tip: `${row.agent}: ${signed(row.value)} ${plusMinus(row.half_width)} Elo, rank ${rank(row)}\n${paid ? `${money(row)} per game` : `${short(row.tokens_per_game)} tokens per game`}` },
-        svg("line", { x1: at, x2: at, y1: y(row.low ?? low), y2: y(row.high ?? high) }), svg("circle", { cx: at, cy: mid, r: 4.5 }));
+      const dot = svg("g", { class: `dot${leads(row) ? " best" : ""}`, tip: `${row.agent}: ${signed(row.value)} ${plusMinus(row.half_width)} Elo, rank ${rank(row)}\n${paid ? `${money(row)} per game` : `${short(row.tokens_per_game)} tokens per game`}` },
+        crowd && !leads(row) ? null : svg("line", { x1: at, x2: at, y1: y(row.low ?? low), y2: y(row.high ?? high) }), svg("circle", { cx: at, cy: mid, r: crowd && !leads(row) ? 3 : 4.5 }));
       nodes.push(dot);
     }
-    nodes.push(...labels([...edge].reverse().concat(points, rest)));
+    nodes.push(...labels(crowd ? [...edge].reverse() : [...edge].reverse().concat(points, rest)));
     const told = rated.slice(0, 5).map((row) => `${row.agent} ${signed(row.value)} Elo at ${paid ? money(row) : `${short(row.tokens_per_game)} tokens`} per game`).join("; ");
     return el("figure", { class: "priced" },
       svg("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, role: "img", "aria-label": `Rating against price. ${told}.` }, ...nodes),

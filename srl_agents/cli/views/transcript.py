@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST_SHOWN = 4000
 """Characters of one text that are shown; the rest is counted."""
+_BREAKS = {ord("\n"): None, ord("\t"): None}
 LONGEST_MOVE = 60
 """Characters of a move that is shown in one line."""
 _GAP_LINES = 2
@@ -68,9 +69,12 @@ def verdict(invalid: str | None, played: str | None) -> str:
 def printable(text: str) -> str:
     """``text`` without control characters (a reply must not drive the terminal), and cut if long."""
     cut = text[:LONGEST_SHOWN]
-    kept = "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in cut
-    )
+    kept = cut
+    if not cut.translate(_BREAKS).isprintable():  # rare: most texts are looked at once, as a whole
+        kept = "".join(
+            c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode()
+            for c in cut
+        )
     left = len(text) - len(cut)
     return f"{kept}\n... and {left} characters more" if left else kept
 

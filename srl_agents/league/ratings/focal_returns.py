@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -24,6 +24,8 @@ from srl_agents.league.ratings.intervals import Floats, Interval, Ints, paired_i
 from srl_agents.league.ratings.pairs import Pairs
 from srl_envs.errors import ConfigError
 
+MOST_COMPARED = 24
+"""Agents that one agent is compared with in one place: rows grow with the field and not with its square."""
 _TIE = 1e-9
 """Returns that differ by less are equal."""
 
@@ -209,7 +211,8 @@ def compared_returns(
         results: played matches; ``cluster`` names the start state, which no two start states share.
         lineages: agent -> training run; by default each agent is its own.
         references: where given, only they are company, and each pair holds one of them: no other agent's
-            results move an agent's number, and the rows grow with the agents instead of their square.
+            results move an agent's number. Else in each place an agent is compared with at most
+            `MOST_COMPARED` others, with other ones in the next place.
     """
     lines, known = dict(lineages or {}), frozenset(references)
     places: dict[tuple[str, tuple[str, ...]], dict[str, float]] = defaultdict(dict)
@@ -223,13 +226,25 @@ def compared_returns(
             seats = tuple("" if name == me else name for name in result.seats)
             places[result.cluster, seats][me] = _mean_return(result, {me})
     rows = []
-    for (start, _), returns in sorted(places.items()):
-        for one, other in combinations(sorted(returns), 2):
+    for turn, ((start, _), returns) in enumerate(sorted(places.items())):
+        names = sorted(returns)
+        wanted = combinations(names, 2) if known else _some_pairs(names, turn)
+        for one, other in wanted:
             if known.isdisjoint((one, other)) and known:
                 continue
             gap = returns[one] - returns[other]
             rows.append((one, other, 0.5 if abs(gap) < _TIE else float(gap > 0), start))
     return Pairs.of(rows)
+
+
+def _some_pairs(names: Sequence[str], turn: int) -> list[tuple[str, str]]:
+    """All pairs of a few names; of many each name with the next ones on a circle, by steps that turn."""
+    n = len(names)
+    if n <= MOST_COMPARED + 1:
+        return list(combinations(names, 2))
+    steps = [1 + (turn * MOST_COMPARED // 2 + k) % (n // 2) for k in range(MOST_COMPARED // 2)]
+    pairs = {(min(i, j), max(i, j)) for d in steps for i in range(n) for j in [(i + d) % n]}
+    return [(names[i], names[j]) for i, j in sorted(pairs)]
 
 
 def _mean_return(result: SeatedResult, agents: set[str]) -> float:

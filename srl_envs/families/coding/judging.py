@@ -7,7 +7,8 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from srl_envs.errors import ConfigError, SandboxError
@@ -48,6 +49,7 @@ class _Shared:
 
     _turn: int
     _alive: list[Callable[[], CodeExecutor | None]]
+    _kept: dict[int, CodeExecutor] | None
 
     def __init__(self) -> None:
         self.forget()
@@ -60,18 +62,40 @@ class _Shared:
             if executor is None:
                 executor = CodeExecutor(limits=LIMITS)
                 self._alive[self._turn] = weakref.ref(executor)
+            if self._kept is not None:
+                self._kept[self._turn] = executor
             return executor
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Hold every executor that is taken meanwhile; an outer one goes on after an inner one ends."""
+        with self._lock:
+            before, self._kept = self._kept, dict(self._kept or {})
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._kept = before
 
     def forget(self) -> None:
         """Start over, in a forked process: another thread of its parent may have held the lock."""
         self._lock = threading.Lock()
         self._turn = -1
+        self._kept = None
         self._alive = [lambda: None] * _SERVERS
 
 
 _SHARED = _Shared()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SHARED.forget)
+
+
+def kept_sandboxes() -> AbstractContextManager[None]:
+    """Let judges' sandboxes live on between games that are played one after the other.
+
+    Otherwise the last holder ends them, and each game starts one anew, which takes a third of a second.
+    """
+    return _SHARED.kept()
 
 
 class Judge:

@@ -6,7 +6,7 @@ import os
 import threading
 
 from srl_envs.families.coding import judging
-from srl_envs.families.coding.judging import Judge
+from srl_envs.families.coding.judging import Judge, kept_sandboxes
 from srl_envs.sandbox import Budget, CodeExecutor, Outcome
 
 PROGRAM = "def solve(number):\n    return number + 1"
@@ -33,6 +33,20 @@ def test_live_judges_share_a_few_sandboxes_which_end_with_the_last_of_them() -> 
     assert asked(judges[-1], 7).value == 8
     judges[-1].close()
     del judge, judges
+    assert alive() == before
+
+
+def test_kept_sandboxes_serve_the_next_game_and_end_with_the_context() -> None:
+    before = alive()
+    with kept_sandboxes():
+        used = set()
+        for number in range(2 * judging._SERVERS):
+            judge = Judge()
+            assert asked(judge, number).value == number + 1
+            used.add(id(judge._executor))
+            judge.close()
+        del judge
+        assert len(used) == alive() == judging._SERVERS
     assert alive() == before
 
 

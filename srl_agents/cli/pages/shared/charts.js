@@ -136,8 +136,10 @@
     new IntersectionObserver((entries, observer) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       observer.disconnect();
-      frame.dataset.seen = "";
-      if (frame.clientWidth) draw(drawnWide = Math.round(frame.clientWidth));
+      Promise.resolve(SRL.plotting?.()).then(() => { // a page may load the plotting library only now
+        frame.dataset.seen = "";
+        if (frame.clientWidth) draw(drawnWide = Math.round(frame.clientWidth));
+      });
     }, { rootMargin: "200px" }).observe(frame);
     frame.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];

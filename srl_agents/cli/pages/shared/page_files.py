@@ -17,6 +17,8 @@ class SharedFiles:
 
     loaded: tuple[Traversable, ...]
     """Styles and scripts, in the order that a page loads them."""
+    plotting: tuple[Traversable, ...]
+    """Those of them that only charts need."""
     beside: tuple[Traversable, ...]
     """Files that must lie beside them: the plotting library's licence."""
 
@@ -24,15 +26,17 @@ class SharedFiles:
 def shared_files() -> SharedFiles:
     """The plotting library (uPlot, unchanged) and our own files on top of it."""
     plotting = _HERE / "uplot"
+    style, script = plotting / "uPlot.min.css", plotting / "uPlot.iife.min.js"
     return SharedFiles(
         loaded=(
-            plotting / "uPlot.min.css",
+            style,
             _HERE / "page.css",
-            plotting / "uPlot.iife.min.js",
+            script,
             _HERE / "dom.js",
             _HERE / "theme.js",
             _HERE / "charts.js",
         ),
+        plotting=(style, script),
         beside=(plotting / "uPlot.LICENSE",),
     )
 
