@@ -12,14 +12,14 @@
   }
 
   function games(agent) {
-    const number = (label, rem, value, cell, help, first = -1) => ({ label, rem, value, cell, help, first, number: true });
+    const number = (label, rem, value, cell, help, first = -1, wide = false) => ({ label, rem, value, cell, help, first, wide, number: true });
     const [BEST, CLEAN, ELO, HALF, CLEAN_ELO, CLEAN_HALF] = [0, 3, 4, 5, 6, 7];
     const columns = [
       { label: "Game", rem: 10, head: true, value: (g) => g.name, first: 1, cell: (g) => el("a", { href: `#board=${g.slug}`, class: "name" }, g.name) },
       number("Rank", 5.6, (g) => g.place[BEST], (g) => `${SRL.ranks(g.row)} of ${g.of}`, "Among models and bots of the game.", 1),
-      { label: "Result", rem: 9, number: true, cell: (g) => [el("b", {}, valueText(g.metric, g.row.value)), " ", el("span", { class: "quiet" }, `${plusMinus(g.row.half_width, g.metric.digits)} ${g.metric.unit}`)], help: "What the game ranks by." },
-      number("Elo", 7.4, (g) => g.place[ELO], (g) => SRL.agentElo(g.place[ELO], g.place[HALF]), "On the scale of all games: 0 is the mean of the game's anchors."),
-      number("Given clean play", 8.6, (g) => g.place[CLEAN_ELO], (g) => SRL.agentElo(g.place[CLEAN_ELO], g.place[CLEAN_HALF])),
+      { label: "Result", rem: 9, number: true, cell: (g) => [el("b", {}, valueText(g.metric, g.row.value)), " ", el("span", { class: "quiet" }, `${plusMinus(g.row.half_width, g.metric.digits)} ${g.metric.unit}`)], help: "What the game ranks by.", wide: true },
+      number("Elo", 7.4, (g) => g.place[ELO], (g) => SRL.agentElo(g.place[ELO], g.place[HALF]), "On the scale of all games: 0 is the mean of the game's anchors.", -1, true),
+      number("Given clean play", 8.6, (g) => g.place[CLEAN_ELO], (g) => SRL.agentElo(g.place[CLEAN_ELO], g.place[CLEAN_HALF]), null, -1, true),
       number("Clean", 4.8, (g) => g.place[CLEAN], (g) => percent(g.place[CLEAN])),
       number("Own error", 6, (g) => g.row.forfeit_share, (g) => percent(g.row.forfeit_share)),
       number("Refused", 5.4, (g) => g.row.invalid_share, (g) => percent(g.row.invalid_share, 1)),

@@ -62,18 +62,17 @@
   }
 
   function episodes(board) {
-    const { mode } = board;
+    const { mode } = board, place = new Map(board.episodes.map((r, k) => [r, k])); // pairings of the best agents come first
     const result = (r) => r.outcomes.map((x) => signed(x, Number.isInteger(x) ? 0 : 2)).join(" / ");
     const columns = [
-      { label: "Seats", rem: 14, head: true, value: (r) => r.seats.join(" ").toLowerCase(), first: 1, cell: (r) => el("span", { class: "name", title: r.seats.join(", ") }, r.seats.join(" – ")) },
-      { label: "Replay", rem: 21, narrow: 15, value: (r) => SRL.sentence(r, mode), first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1`, class: "name", title: SRL.sentence(r, mode) }, SRL.sentence(r, mode)) },
+      { label: "Replay", rem: 24, head: true, value: (r) => place.get(r), first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1`, class: "name", title: r.seats.join(", ") }, SRL.sentence(r, mode)) },
       { label: "Outcome", rem: 11, narrow: 7, number: true, value: (r) => r.outcomes[0], first: -1, cell: result },
       { label: "Steps", rem: 5, number: true, value: (r) => r.steps, first: -1, cell: (r) => whole(r.steps) },
       { label: "Invalid", rem: 5.5, number: true, value: (r) => r.invalid, first: -1, cell: (r) => whole(r.invalid), help: "Replies that were malformed or illegal." },
       { label: "End", rem: 7, value: (r) => r.termination, first: 1, cell: (r) => r.termination },
     ];
     const count = el("output", { "aria-live": "polite" });
-    const table = grid({ label: "Episodes", caption: "Episodes to step through: who sat where, and how it ended.", columns, rows: board.episodes, sorted: 0 });
+    const table = grid({ label: "Episodes", caption: "Episodes to step through: who sat where, and how it ended.", columns, rows: board.episodes, sorted: 0, whole: true, cards: true, most: 10 });
     const words = el("input", { type: "search", placeholder: "Filter by agent", "aria-label": "Filter episodes", oninput: show });
     function show() {
       const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -83,7 +82,7 @@
     show();
     return card("Replays",
       el("p", { class: "lead" }, "A choice of episodes to step through, each played again from its replies when this page was made."),
-      el("div", { class: "tools" }, words, count), el("div", { class: "short" }, table.node));
+      el("div", { class: "tools" }, words, count), table.node, table.more);
   }
 
   function hackability(found) {

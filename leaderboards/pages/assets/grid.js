@@ -6,7 +6,7 @@
 
   // column: { label, help, value(row) to sort by, first: 1 or -1, cell(row), rem, narrow: rem on a phone, number, head }
   // The head column takes all room that the others leave. whole: no box of its own, every row in the document, of any height,
-  // until `all` is called the first `most`. cards: on a phone each row is a card whose cells name their column.
+  // until a button is pressed the first `most`. cards: on a phone each row is a card whose cells name their column.
   SRL.grid = ({ label, caption, columns, rows, sorted = 0, direction = null, tall = 38, whole = false, cards = false, most = Infinity, rowClass = () => null }) => {
     const body = el("tbody");
     const heads = columns.map((column) => el("th", { scope: "col", class: kind(column) },
@@ -22,6 +22,7 @@
     node.style.setProperty("--tall", tall + "px");
     const above = spacer(), below = spacer(), drawn = new Map();
     let order = columns[sorted], way = direction ?? order.first, kept = rows, keep = () => true;
+    const more = el("button", { type: "button", class: "more-rows", hidden: true, onclick: () => { most = Infinity; show(); } });
 
     function sized(col, { head, rem, narrow }) {
       if (head) return col;
@@ -86,6 +87,8 @@
         else heads[k].removeAttribute("aria-sort");
       });
       view();
+      more.hidden = kept.length <= most;
+      more.textContent = `Show all ${kept.length}`;
       return kept.length;
     }
 
@@ -100,6 +103,6 @@
       new ResizeObserver(view).observe(node);
     }
     show();
-    return { node, filter(test) { keep = test; return show(); }, all() { most = Infinity; show(); } };
+    return { node, more, filter(test) { keep = test; return show(); } };
   };
 })();

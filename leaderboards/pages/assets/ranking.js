@@ -3,6 +3,7 @@
 (() => {
   const { el, svg, signed, whole, counted, percent, plusMinus, grid } = SRL;
 
+  const MOST_CARDS = 60;
   const ranks = (row) => (row.best_rank === row.worst_rank ? String(row.best_rank) : `${row.best_rank}–${row.worst_rank}`);
   const valueText = (metric, x) => (x === null ? "–" : metric.signed ? signed(x, metric.digits) : x.toFixed(metric.digits));
   const badge = (level, tip = SRL.LEVELS[level]) => el("span", { class: `tag ${level >= "L2" ? "good" : ""}`, tip }, level);
@@ -60,29 +61,31 @@
     return told.length < 2 ? badge(row.level, tip) : told.map(([level, n]) => el("span", { class: "counted" }, badge(level, tip), `\u2009×\u2009${whole(n)}`));
   }
 
+  const played = (row) => `${counted(row.games, "game", "games")}, ${counted(row.clusters, "seed", "seeds")}`;
   const share = (x) => el("span", { class: x > 0.05 ? "warn" : null }, percent(x, 1));
 
   function columns(board) {
     const { metric, agents: rows } = board, [low, high] = bounds(rows);
     const has = (key) => rows.some((row) => row[key] !== undefined && row[key] !== null);
     const number = (label, rem, value, cell, help, first = -1, narrow = rem) => ({ label, rem, narrow, value, cell, help, first, number: true });
+    const wide = (...args) => ({ ...number(...args), wide: true });
     const mixed = rows.some((row) => Object.keys(row.levels || {}).length > 1), tried = (r) => r.entry?.attempts;
     const all = [
       number("Rank", 3.8, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1, 3.2),
       { label: "Agent", rem: 15, value: (r) => r.agent.toLowerCase(), first: 1, cell: (r) => agentCell(board, r), head: true },
-      number(metric.name, metric.digits ? 8.8 : 7.8, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
+      wide(metric.name, metric.digits ? 8.8 : 7.8, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
         `${metric.unit}, and how far its 95 % interval reaches to the farther side.`, -1, 6.9),
-      { label: "95 % interval", rem: 7.2, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
+      { label: "95 % interval", rem: 7.2, wide: true, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
       has("level") && { label: "Verified", rem: mixed ? 10 : 5, value: (r) => r.level, first: -1, cell: verifiedCell, help: "How far its matches were checked; the lowest level of any of them counts." },
       rows.some(tried) && number("Attempts", 5.4, (r) => (tried(r) ? tried(r).registered * 1e7 + tried(r).declared : null), (r) => (tried(r) ? `${whole(tried(r).registered)} / ${whole(tried(r).declared)}` : "–"), "Registrations of this agent with the board / runs that the submitter declares."),
       has("field_score") && number("Score", 4.7, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
-      has("held_out") && number("Unseen partner", 8.6, (r) => r.held_out, (r) => (r.held_out === null ? "–" : [valueText(metric, r.held_out), " ", el("span", { class: "quiet" }, plusMinus(r.held_out_half_width, metric.digits))]), "Mean return with the partners that SRL's training never meets."),
+      has("held_out") && wide("Unseen partner", 8.6, (r) => r.held_out, (r) => (r.held_out === null ? "–" : [valueText(metric, r.held_out), " ", el("span", { class: "quiet" }, plusMinus(r.held_out_half_width, metric.digits))]), "Mean return with the partners that SRL's training never meets."),
       has("self_play") && number("Self-play", 6.5, (r) => r.self_play, (r) => valueText(metric, r.self_play), "Mean return with itself in all seats; it counts nowhere in the ranking."),
       has("gap") && number("Gap", 5.5, (r) => r.gap, (r) => (r.gap === null ? "–" : signed(r.gap, 3)), "Return lost when the partner is a stranger."),
-      has("worst_partner") && { label: "Worst partner", rem: 11, value: (r) => r.worst_partner || "", first: 1, cell: (r) => el("span", { class: "name", title: r.worst_partner }, r.worst_partner || "–") },
+      has("worst_partner") && { label: "Worst partner", rem: 11, wide: true, value: (r) => r.worst_partner || "", first: 1, cell: (r) => el("span", { class: "name", title: r.worst_partner }, r.worst_partner || "–") },
       has("others") && number("Others'", 6, (r) => r.others, (r) => valueText(metric, r.others), "What was left for the seats that others held."),
-      number("Games", 5, (r) => r.games, (r) => el("span", { tip: `${counted(r.games, "game", "games")}, ${counted(r.clusters, "seed", "seeds")}` }, whole(r.games))),
-      has("wins") && number("W / D / L", 7.6, (r) => r.wins / (r.games || 1), (r) => `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`, "Games won, drawn and lost."),
+      !has("wins") && number("Games", 5, (r) => r.games, (r) => el("span", { tip: played(r) }, whole(r.games))),
+      has("wins") && number("W / D / L", 8.6, (r) => r.wins / (r.games || 1), (r) => el("span", { tip: played(r) }, `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`), "Games won, drawn and lost."),
       has("value_without_errors") && number(`${metric.name}*`, 5.2, (r) => r.value_without_errors, (r) => valueText(metric, r.value_without_errors), "Without games that a forfeit ended: strength alone, not who survived whose broken replies."),
       number("Invalid", 4.7, (r) => r.invalid_share, (r) => share(r.invalid_share), "Share of its replies that were malformed or illegal."),
       number("Forfeits", 5.2, (r) => r.forfeit_share, (r) => share(r.forfeit_share), "Share of its matches that it forfeited."),
@@ -145,12 +148,13 @@
     const { metric } = board;
     const count = el("output", { "aria-live": "polite" });
     const chosen = filters(board, show);
-    const table = grid({ label: "Ranking", caption: `Agents of ${board.protocol || board.env_id} by ${metric.name}, best first.`, columns: columns(board), rows: board.agents, sorted: 0, tall: 52, rowClass: (row) => (row.provisional.length ? "unsure" : null) });
+    const cards = SRL.PHONE.matches && board.agents.length <= MOST_CARDS; // a longer field keeps only the rows in view
+    const table = grid({ label: "Ranking", caption: `Agents of ${board.protocol || board.env_id} by ${metric.name}, best first.`, columns: columns(board), rows: board.agents, sorted: 0, tall: 52, whole: cards, cards, most: cards ? 10 : Infinity, rowClass: (row) => (row.provisional.length ? "unsure" : null) });
     function show() {
       const left = table.filter(chosen.test()), total = board.agents.length;
       count.textContent = left === total ? counted(total, "agent", "agents") : `${whole(left)} of ${counted(total, "agent", "agents")}`;
     }
     show();
-    return el("section", { class: "card", "aria-label": "Ranking" }, el("div", { class: "tools" }, ...chosen.nodes, count), table.node, reading(board));
+    return el("section", { class: "card", "aria-label": "Ranking" }, el("div", { class: "tools" }, ...chosen.nodes, count), table.node, table.more, reading(board));
   };
 })();

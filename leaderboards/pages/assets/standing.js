@@ -2,7 +2,7 @@
 // Agents over all games: the table that answers who is best, the picture of rating against price, legality, places by game.
 (() => {
   const { el, svg, signed, whole, counted, percent, plusMinus, short, grid, scroller, card, choice, ranks, badge } = SRL;
-  const FIRST = matchMedia("(max-width: 44rem)").matches ? 5 : 10, CROWD = 25;
+  const PHONE = matchMedia("(max-width: 44rem)"), FIRST = PHONE.matches ? 5 : 10, CROWD = 25;
   const KINDS = {
     cut: "cut by the limit of length", malformed: "no move in it", illegal: "a move that the rules forbid",
     declined: "declined by the model or its provider", empty: "no text",
@@ -46,7 +46,7 @@
       { label: "Agent", rem: 12, head: true, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell },
       number("Rating", 7.4, (r) => r.value, (r) => elo(r.value, r.half_width), "Elo over all games, and half of its 95 % interval. 0 is the mean of these agents."),
       { label: "95 % interval", rem: 6.8, cell: (r) => (r.value === null ? "" : SRL.intervalBar(r, low, high)), wide: true },
-      number("Games", 5.8, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
+      number("Games", 5.4, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
       number("Clean", 5, (r) => r.clean_share, (r) => percent(r.clean_share), "Share of its games that no forfeit ended, by broken replies of whomever."),
       number("Tokens", 5.4, (r) => r.tokens_per_game, (r) => short(r.tokens_per_game), "Tokens that it wrote per game."),
       known("cost_per_game") && number("Price", 6.4, (r) => r.cost_per_game, money, "Money per game, by the declared prices."),
@@ -134,8 +134,7 @@
 
   function ranking(found) {
     const table = grid({ label: "All games", caption: "Agents over all games, best first.", columns: columns(found), rows: found.agents, sorted: 0, whole: true, cards: true, most: FIRST, rowClass: (row) => (row.provisional.length ? "unsure" : null) });
-    const total = found.agents.length, more = total > FIRST ? el("button", { type: "button", class: "more-rows", onclick: () => { table.all(); more.remove(); } }, `Show all ${total} agents`) : null;
-    return el("div", { class: "standing-table" }, table.node, more, found.more_agents ? el("p", { class: "quiet" }, `${counted(found.more_agents, "weaker agent is", "weaker agents are")} in data.json.`) : null);
+    return el("div", { class: "standing-table" }, table.node, table.more, found.more_agents ? el("p", { class: "quiet" }, `${counted(found.more_agents, "weaker agent is", "weaker agents are")} in data.json.`) : null);
   }
 
   const SUBSETS = "Every game counts alike, however many matches were played of it. An agent may enter any games: it is compared with the others of those games only, so a game that was left out neither costs nor brings anything, and how strong it would be there is not guessed.";
@@ -158,16 +157,18 @@
   function kinds(row) {
     const total = Object.values(row.mistakes).reduce((sum, n) => sum + n, 0);
     if (!total) return el("span", { class: "quiet" }, row.invalid_share ? "kinds unknown" : "none");
-    return Object.entries(row.mistakes).sort((a, b) => b[1] - a[1]).map(([kind, n]) => el("span", { class: "tag", tabindex: "0", tip: `${counted(n, "refused reply", "refused replies")}: ${KINDS[kind] || kind}` }, `${kind}\u2009${percent(n / total)}`));
+    const tags = Object.entries(row.mistakes).sort((a, b) => b[1] - a[1]).map(([kind, n]) => el("span", { class: "tag", tabindex: "0", tip: `${counted(n, "refused reply", "refused replies")}: ${KINDS[kind] || kind}` }, `${kind}\u2009${percent(n / total)}`));
+    return el("span", { class: "tags" }, ...tags);
   }
 
   SRL.legality = (found) => {
     const number = (label, rem, value, cell, help, first = -1) => ({ label, rem, value, cell, help, first, number: true });
+    const wide = (...args) => ({ ...number(...args), wide: true });
     const gain = (r) => (r.clean && r.value !== null ? r.clean[0] - r.value : null);
     const columns = [
       { label: "Agent", rem: 11, head: true, value: (r) => r.agent.toLowerCase(), first: 1, cell: link },
       number("As played", 7.4, (r) => r.value, (r) => elo(r.value, r.half_width), "Elo over all games."),
-      number("Given clean play", 8.6, (r) => (r.clean ? r.clean[0] : null), (r) => (r.clean ? elo(...r.clean) : "–"), "Elo from the games that no forfeit ended, on either side. It counts survivors, so both numbers are shown."),
+      wide("Given clean play", 8.6, (r) => (r.clean ? r.clean[0] : null), (r) => (r.clean ? elo(...r.clean) : "–"), "Elo from the games that no forfeit ended, on either side. It counts survivors, so both numbers are shown."),
       number("Gain", 4.6, gain, (r) => (gain(r) === null ? "–" : signed(gain(r)))),
       number("Clean", 4.8, (r) => r.clean_share, (r) => percent(r.clean_share), "Share of its games that no forfeit ended."),
       number("Own error", 6, (r) => r.forfeit_share, (r) => percent(r.forfeit_share), "Share of its games that it forfeited."),
@@ -176,8 +177,7 @@
       { label: "Why refused", rem: 13, cell: kinds, wide: true },
     ];
     const table = grid({ label: "Skill and legality", caption: "Strength as played and given clean play, and whose errors ended games.", columns, rows: found.agents, sorted: 1, whole: true, cards: true, most: FIRST });
-    const more = found.agents.length > FIRST ? el("button", { type: "button", class: "more-rows", onclick: () => { table.all(); more.remove(); } }, `Show all ${found.agents.length} agents`) : null;
-    return card("Skill and legality apart", el("p", { class: "lead" }, "How strong an agent is, and how often a game ends by broken replies instead of play. A game is clean where nobody forfeited it."), table.node, more);
+    return card("Skill and legality apart", el("p", { class: "lead" }, "How strong an agent is, and how often a game ends by broken replies instead of play. A game is clean where nobody forfeited it."), table.node, table.more);
   };
 
   // --- agents by games -----------------------------------------------------------------------
@@ -224,5 +224,5 @@
       el("p", { class: "quiet" }, "A bot's name stands for another program in each game."));
   };
 
-  Object.assign(SRL, { agentElo: elo, mistakeTags: kinds, agentMoney: money, agentRank: rank });
+  Object.assign(SRL, { PHONE, agentElo: elo, mistakeTags: kinds, agentMoney: money, agentRank: rank });
 })();
