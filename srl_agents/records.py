@@ -338,6 +338,8 @@ class Episode:
     fault: str = ""
     """Type and message of the infrastructure error when ``termination`` is ``void``."""
     transcript_sha256: str = ""
+    reshuffles: tuple[tuple[int, int], ...] = ()
+    """(joint steps before it, number) of each time at which chance was drawn anew."""
 
     @property
     def valid(self) -> bool:

@@ -273,6 +273,14 @@ class Game(ABC, Generic[State, Action]):
         """
         return state
 
+    def reshuffled(self, state: State, draws: Draws) -> State:
+        """``state`` with what is still left to chance drawn anew: what has not happened and no seat has seen.
+
+        All seats see the same before and after. The task itself stays, such as problems that come later. The
+        default is for games in which nothing is left to chance after the start.
+        """
+        return state
+
     def close(self) -> None:
         """Give back what the game holds outside memory; games that run code override it."""
         return None

@@ -16,6 +16,7 @@ from gymnasium.spaces import Dict, Discrete
 from pettingzoo import ParallelEnv
 
 from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy, seat_name
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, EpisodeOverError, nearest
 from srl_envs.registry import EnvSpec
 from srl_envs.turns.conduct import Conduct
@@ -31,6 +32,8 @@ Fault = tuple[str | None, float]
 """What was wrong with a seat's reply (``malformed``, ``illegal`` or nothing), and what it costs."""
 _NO_FAULT: Fault = (None, 0.0)
 _NO_FAULTS: Mapping[int, Fault] = {}
+_RESHUFFLED = 4
+"""Name of the stream of `GameEnv.reshuffle`, beside those of `Streams`."""
 _NOTHING_PLAYED: Mapping[int, str] = {}
 
 
@@ -336,6 +339,21 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     def close(self) -> None:
         """Give back what the game holds (code games hold a sandbox)."""
         self.game.close()
+
+    def reshuffle(self, number: int) -> None:
+        """Draw anew what is still left to chance in this episode; see `Game.reshuffled`.
+
+        Args:
+            number: 0 or more; equal numbers at equal positions give equal draws.
+
+        Raises:
+            EpisodeOverError: called before `reset`.
+        """
+        self._require_started()
+        entropy = episode_entropy(*self._name_and_version, self.split, self.seed)
+        draws = Draws(*entropy, _RESHUFFLED, self._turn, number)
+        self._streams.chance = draws.generator()
+        self._state = self.game.reshuffled(self._state, draws)
 
     def get_state(self) -> dict[str, Any]:
         """The whole episode as JSON values; `set_state` continues it, here or in another process.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Literal
 
 from srl_agents.records import Branch, Episode, MatchSpec, Turn, digest
 from srl_envs.errors import ConfigError
@@ -26,11 +27,14 @@ class Prefix:
     """Seats on move in the step of the decision, in the order of the parent's turns."""
     seen: Mapping[int, str]
     """Seat -> what it saw in the step of the decision."""
+    reshuffles: tuple[tuple[int, int], ...] = ()
+    """(joint steps before it, number) of each time at which chance was drawn anew up to the decision."""
 
     @property
     def digest(self) -> str:
         """SHA-256 (hex) of what was replied and is kept; it stands in `Branch.prefix`."""
-        return digest([[_plain(step) for step in self.steps], _plain(self.beside)])
+        drawn = [[list(pair) for pair in self.reshuffles]] if self.reshuffles else []
+        return digest([[_plain(step) for step in self.steps], _plain(self.beside), *drawn])
 
 
 def _plain(step: Mapping[int, Turn]) -> list[list[object]]:
@@ -43,6 +47,7 @@ def branch_spec(
     *,
     alternative: int,
     joint: bool = False,
+    chances: Literal["parent", "fresh"] = "parent",
     seats: Sequence[str] | None = None,
     schedule: str | None = None,
 ) -> MatchSpec:
@@ -53,6 +58,8 @@ def branch_spec(
         decision: `Turn.turn_index` of the reply that is given anew; with ``joint``, of the first in its step.
         alternative: from 1; equal arguments with another number are another match.
         joint: whether all seats on move in that step answer anew.
+        chances: whether random events from the decision on are those that the parent would meet, or drawn
+            anew: what has not happened and no seat has seen (`srl_envs.core.Game.reshuffled`).
         seats: agent id per seat from the decision on; the parent's by default.
         schedule: see `MatchSpec`; the parent's by default.
 
@@ -76,9 +83,15 @@ def branch_spec(
             decision=decision,
             joint=joint,
             alternative=alternative,
+            chances=chances,
             prefix=kept.digest,
         ),
     )
+
+
+def number_of(spec: MatchSpec) -> int:
+    """What addresses the fresh chances of a branch: another number for every match."""
+    return int(digest([spec.match_id])[:8], 16)
 
 
 def prefix_of(spec: MatchSpec, parents: Mapping[str, Episode]) -> Prefix | None:
@@ -98,8 +111,6 @@ def prefix_of(spec: MatchSpec, parents: Mapping[str, Episode]) -> Prefix | None:
     parent = parents.get(branch.parent)
     if parent is None:
         raise ConfigError(f"{name}: its parent was not given.")
-    if branch.chances != "parent":
-        raise ConfigError(f"{name}: chances={branch.chances!r}: only the parent's can be played.")
     own = (spec.env_id, spec.options, spec.split, spec.seed)
     theirs = (parent.spec.env_id, parent.spec.options, parent.spec.split, parent.spec.seed)
     if own != theirs:
@@ -142,7 +153,8 @@ def _prefix(parent: Episode, decision: int, *, joint: bool) -> Prefix:
         )
     beside = {} if joint else {k: turn for k, turn in steps[number].items() if k != seat}
     seen = {k: turn.observation for k, turn in steps[number].items()}
-    return Prefix(tuple(steps[:number]), beside, order, seen)
+    drawn = tuple(pair for pair in parent.reshuffles if pair[0] <= number)
+    return Prefix(tuple(steps[:number]), beside, order, seen, drawn)
 
 
 def _steps(parent: Episode) -> Iterator[Mapping[int, Turn]]:

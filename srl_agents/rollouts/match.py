@@ -10,7 +10,7 @@ from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
-from srl_agents.rollouts.branches import Prefix
+from srl_agents.rollouts.branches import Prefix, number_of
 from srl_agents.rollouts.seeds import bot_seed
 from srl_envs.api.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, InvalidActionError, PolicyError, SandboxError, SRLError
@@ -226,10 +226,21 @@ class Match:
         kept = self._prefix
         assert kept is not None
         for step in kept.steps:
+            self._draw_anew(kept)
             self._keep(step, tuple(step), {seat: turn.observation for seat, turn in step.items()})
             self._step({})
+        self._draw_anew(kept)
+        branch = self.spec.branch
+        if branch is not None and branch.chances == "fresh":
+            self._recorder.reshuffle(number_of(self.spec))
         self._keep(kept.beside, kept.order, kept.seen)
         return self._until_asked()
+
+    def _draw_anew(self, kept: Prefix) -> None:
+        """Draw chance anew where the parent did before this step."""
+        for step, number in kept.reshuffles:
+            if step == self._steps:
+                self._recorder.reshuffle(number)
 
     def _keep(
         self, turns: Mapping[int, Turn], order: tuple[int, ...], seen: Mapping[int, str]
@@ -361,4 +372,5 @@ class Match:
             forfeited=transcript.forfeited,
             fault=fault,
             transcript_sha256=transcript.digest,
+            reshuffles=transcript.reshuffles,
         )

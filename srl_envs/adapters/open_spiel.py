@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ import numpy as np
 from srl_envs import registry
 from srl_envs.core import Game, Mode, Streams, require_action
 from srl_envs.distribution import install_command
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.registry import Policy
 from srl_envs.turns.grammar import action
@@ -260,6 +261,10 @@ class OpenSpielGame(Game[Position, int]):
             if self._strings(candidate.spiel, player) == known:
                 swapped = candidate
         return swapped
+
+    def reshuffled(self, state: Position, draws: Draws) -> Position:
+        """Entropy of the chance nodes that come; those that were played are moves."""
+        return replace(state, luck=draws.integers(2**32))
 
     def render(self, state: Position) -> str:
         """OpenSpiel's own text of the whole state."""

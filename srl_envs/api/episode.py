@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -55,6 +55,8 @@ class Transcript:
     truncated: bool
     digest: str
     """SHA-256 chain over everything that was seen and replied."""
+    reshuffles: tuple[tuple[int, int], ...] = ()
+    """(steps before it, number) of each `GameEnv.reshuffle`, in their order."""
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Transcript:
@@ -68,8 +70,10 @@ class Transcript:
             )
             for step in data["steps"]
         )
+        reshuffles = tuple((int(n), int(number)) for n, number in data.get("reshuffles", ()))
         tuples = ("outcomes", "rewards", "components", "forfeited")
-        return cls(**{**data, "steps": steps, **{name: tuple(data[name]) for name in tuples}})
+        given = {**data, "steps": steps, "reshuffles": reshuffles}
+        return cls(**{**given, **{name: tuple(data[name]) for name in tuples}})
 
     def data(self, *, thoughts: bool = True) -> dict[str, Any]:
         """Plain values; steps without thoughts say nothing of them.
@@ -81,6 +85,8 @@ class Transcript:
         for step in plain["steps"]:
             if not (thoughts and step["thoughts"]):
                 del step["thoughts"]
+        if not self.reshuffles:
+            del plain["reshuffles"]
         return plain
 
     def differs(self, other: Transcript) -> tuple[str, ...]:
@@ -176,7 +182,9 @@ def replay(transcript: Transcript, env: GameEnv | None = None) -> Transcript:
                 f"the recording has no reply of seat {seat} at this point."
             ) from None
 
-    again = _run(env, reply, transcript.seed, transcript.split, None)
+    again = _run(
+        env, reply, transcript.seed, transcript.split, None, reshuffles=transcript.reshuffles
+    )
     if again != transcript:
         raise TranscriptError(
             f"the recording of {transcript.env_id} seed {transcript.seed} does not replay to what it "
@@ -238,6 +246,7 @@ class Recorder:
         self._env = env
         self._options = env.options
         self._steps: list[Step] = []
+        self._reshuffles: list[tuple[int, int]] = []
         self._sums: list[dict[str, float]] = [
             {"outcome": 0.0, "format": 0.0} for _ in env.possible_agents
         ]
@@ -272,6 +281,12 @@ class Recorder:
         self._see(observations)
         return step
 
+    def reshuffle(self, number: int) -> None:
+        """Draw anew what is left to chance, and record it; see `GameEnv.reshuffle`."""
+        self._env.reshuffle(number)
+        self._reshuffles.append((len(self._steps), number))
+        self._chain.update(json.dumps(["reshuffle", number]).encode())
+
     def transcript(self) -> Transcript:
         """The finished record."""
         env = self._env
@@ -287,6 +302,7 @@ class Recorder:
             forfeited=env.forfeited,
             truncated=env.outcomes is None,
             digest=self._chain.hexdigest(),
+            reshuffles=tuple(self._reshuffles),
         )
 
     def _see(self, observations: Mapping[str, dict[str, Any]]) -> None:
@@ -301,10 +317,15 @@ def _run(
     seed: int | None,
     split: str | None,
     on_step: Callable[[dict[str, dict[str, Any]], Step], None] | None,
+    *,
+    reshuffles: Sequence[tuple[int, int]] = (),
 ) -> Transcript:
     observations, _ = env.reset(seed=seed, options={"split": split} if split else None)
-    recorder = Recorder(env, observations)
+    recorder, left, steps = Recorder(env, observations), [*reshuffles], 0
     while env.agents:
+        while left and left[0][0] == steps:
+            recorder.reshuffle(left.pop(0)[1])
+        steps += 1
         replies = {
             seat: reply(seat, observations[agent]["text"])
             for seat, agent in enumerate(env.possible_agents)

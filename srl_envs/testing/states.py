@@ -68,14 +68,16 @@ def _require_rest(where: str, env: GameEnv, expected: Recording, number: int) ->
 def check_replay(env_id: str, *, episodes: int = 3) -> None:
     """A transcript survives the disk and replays to itself; one that claims another reward does not.
 
+    In every other episode what is left to chance is drawn anew before each step, which no seat may notice.
+
     Raises:
-        ConformanceError: it does not replay, or a changed one does.
+        ConformanceError: it does not replay, a changed one does, or a seat sees what was drawn anew.
     """
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(episodes):
             path = Path(folder, f"{seed}.jsonl")
             with game_env(env_id) as env, game_env(env_id) as other:
-                transcript = _transcript(env, seed)
+                transcript = _transcript(env, seed, reshuffled=seed % 2 == 0)
                 transcript.save(path)
                 loaded = load_transcript(path)
                 require(loaded == transcript, f"{env_id}: seed {seed}: the file holds another.")
@@ -86,11 +88,13 @@ def check_replay(env_id: str, *, episodes: int = 3) -> None:
                 _require_refused(env_id, other, loaded)
 
 
-def _transcript(env: GameEnv, seed: int) -> Transcript:
+def _transcript(env: GameEnv, seed: int, *, reshuffled: bool) -> Transcript:
     observations, _ = env.reset(seed=seed, options={"split": "eval"})
     seed_spaces(env, seed)
     recorder = Recorder(env, observations)
     while env.agents:
+        if reshuffled:
+            _reshuffle(env, recorder, seed)
         actions = draw_actions(env)
         on_move = {
             seat: actions[agent]
@@ -101,6 +105,22 @@ def _transcript(env: GameEnv, seed: int) -> Transcript:
         recorder.add(on_move, result)
         observations = result[0]
     return recorder.transcript()
+
+
+def _reshuffle(env: GameEnv, recorder: Recorder, number: int) -> None:
+    """Draw anew what is left to chance, and hold that no seat sees it and that the state can be saved."""
+    game, agents = env.unwrapped.game, env.possible_agents
+
+    def seen() -> list[object]:
+        state = game.decode(json.loads(json.dumps(env.get_state()["state"])))
+        return [game.to_move(state), [game.observe(state, seat) for seat in range(len(agents))]]
+
+    before = seen()
+    recorder.reshuffle(number)
+    require(
+        seen() == before,
+        f"{env.env_spec.id}: seed {env.seed}: `reshuffled` changes what a seat sees, or who is on move.",
+    )
 
 
 def _require_refused(env_id: str, env: GameEnv, transcript: Transcript) -> None:

@@ -164,6 +164,10 @@ class Wrapper(GameEnv):
         title = self.title
         return {**self.env.get_state(), "env": title, title: self.own_state()}
 
+    def reshuffle(self, number: int) -> None:
+        """See `GameEnv.reshuffle`."""
+        self.env.reshuffle(number)
+
     def set_state(self, data: Mapping[str, Any]) -> tuple[dict[str, Observation], Infos]:
         """Continue an episode that `get_state` of the same wrappers described.
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams
+from srl_envs.draws import Draws
 from srl_envs.errors import IllegalMoveError
 from srl_envs.turns.grammar import action
 from srl_envs.wrappers.numeric import Features, Reading
@@ -686,6 +687,13 @@ class Undeclared(Recall):
 
     def swap_hidden(self, state: Hands, seat: int, other: Hands) -> Hands:
         return state
+
+
+class Redealt(Recall):
+    """replay: what is dealt already is drawn anew with what is left to chance."""
+
+    def reshuffled(self, state: Hands, draws: Draws) -> Hands:
+        return state._replace(cards=tuple(draws.several(self.seats, 1, 10)))
 
 
 class HalfDeclared(Recall):

@@ -367,7 +367,8 @@ def _(stage: Stage) -> int:
 
 @injection("another program took the host's memory", "host_memory_low", "stop", 3)
 def _(stage: Stage) -> int:
-    return stage.train("survival.min_free_memory_mib=1e9")
+    stage.patch.setattr(machine_watch, "MIN_FREE_MEMORY_MIB", 1e9)
+    return stage.train()
 
 
 # --- engines, waits --------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=("halve_play", "stop"),
     ),
     "host_memory_low": FaultKind(
-        what="before an update less than min_free_memory_mib of host memory is free",
+        what="before an update less than 64 MiB of host memory are free",
         cause="another program, or a leak; the system would soon kill the run without a word",
         fix="free memory on the machine, or lower rollout.concurrency",
         policy="stop",

@@ -26,6 +26,8 @@ ROLL_BACK_RATE = 0.3
 """Factor of the learning rate at every roll-back: at the same rate the same would happen again."""
 CLOSE_DEADLINE_S = 120.0
 """Seconds to give engines, environments and the store back."""
+MIN_FREE_MEMORY_MIB = 64.0
+"""Of the host, before an update."""
 CLOCK_JUMP_S = 60.0
 """Seconds within one update, more than any time server corrects at once."""
 
@@ -51,8 +53,6 @@ class SurvivalSettings:
     """Seconds for one reply, above what the engine allows itself."""
     phase_deadline_s: float = 86400.0
     """Seconds for one phase of an update, such as all of its play."""
-    min_free_memory_mib: float = 64.0
-    """MiB of the host's memory that must be free before an update; 0 checks nothing."""
     min_free_disk_mib: float = 64.0
     """Besides two checkpoints, before an update; 0 looks at nothing."""
     hold_last_update: bool = True
@@ -66,7 +66,7 @@ class SurvivalSettings:
         "kl_above", "sampler_kl_above", "reply_deadline_s", "phase_deadline_s",
     )  # fmt: skip
     _FROM_ZERO: ClassVar = (
-        "most_roll_backs", "entropy_below", "min_free_memory_mib", "min_free_disk_mib",
+        "most_roll_backs", "entropy_below", "min_free_disk_mib",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -107,6 +107,7 @@ REMOVED: dict[str, tuple[Any, str]] = {
     "survival.most_skips": (3, f"{_POLICY}, such as {{loss_exploded: stop}}"),
     "survival.roll_back_rate": (0.3, "set survival.most_roll_backs"),
     "survival.close_deadline_s": (120.0, "set survival.phase_deadline_s"),
+    "survival.min_free_memory_mib": (64.0, f"{_POLICY}, such as {{host_memory_low: go_on}}"),
     "exploiters.beaten_at": (0.7, "set exploiters.patience"),
     "exploiters.reset_chance": (0.25, "set exploiters.patience"),
     "coordination.teacher_limit": (5.0, "set coordination.teacher_weight"),

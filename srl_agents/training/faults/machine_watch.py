@@ -11,7 +11,11 @@ from pathlib import Path
 import torch
 
 from srl_agents.models.memory.available import memory_of
-from srl_agents.recipes.sections.fault_policy import CLOCK_JUMP_S, SurvivalSettings
+from srl_agents.recipes.sections.fault_policy import (
+    CLOCK_JUMP_S,
+    MIN_FREE_MEMORY_MIB,
+    SurvivalSettings,
+)
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.folder.layout import CHECKPOINTS
 
@@ -48,8 +52,8 @@ class MachineWatch:
             message = f"the clock moved {jump:+,.0f} s against the time that passed"
             yield Finding(fault="clock_jumped", message=message)
         free = memory_of(torch.device("cpu")).free / _MIB
-        if free < limits.min_free_memory_mib:
-            message = f"{math.floor(free):,} MiB are free, less than {limits.min_free_memory_mib:g}"
+        if free < MIN_FREE_MEMORY_MIB:
+            message = f"{math.floor(free):,} MiB are free, less than {MIN_FREE_MEMORY_MIB:g}"
             yield Finding(fault="host_memory_low", message=message)
         if limits.min_free_disk_mib:
             room = shutil.disk_usage(self._folder).free / _MIB

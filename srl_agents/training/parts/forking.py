@@ -110,7 +110,13 @@ class Forking:
 
     def _branches(self, chosen: Sequence[_Decision], play: Play) -> list[Episode]:
         specs = [
-            branch_spec(d.episode, d.place, alternative=k, joint=self._joint)
+            branch_spec(
+                d.episode,
+                d.place,
+                alternative=k,
+                joint=self._joint,
+                chances=self._settings.chances,
+            )
             for d in chosen
             for k in range(1, self._settings.alternatives)
         ]

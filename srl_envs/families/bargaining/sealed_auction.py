@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams, seat_name
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.messages import whole_number
 
@@ -263,6 +264,12 @@ class SealedAuction(Game[Sale, int]):
         """The others' values, what items are truly worth, and who is preferred where bids tie."""
         values = (*other.values[:seat], state.values[seat], *other.values[seat + 1 :])
         return state._replace(values=values, truths=other.truths, lots=other.lots)
+
+    def reshuffled(self, state: Sale, draws: Draws) -> Sale:
+        """The orders that settle equal bids on what is not yet sold."""
+        sold = len(state.bids)
+        later = [tuple(draws.permutation(SEATS)) for _ in state.lots[sold:]]
+        return state._replace(lots=(*state.lots[:sold], *later))
 
     def encode(self, state: Sale) -> Any:
         """Lists and numbers."""

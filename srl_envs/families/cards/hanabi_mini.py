@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams, seat_name
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 
 NAMES = tuple(map(seat_name, range(4)))
@@ -408,6 +409,11 @@ class HanabiMini(Game[Show, Move]):
         cards = other.hands[seat][: len(state.hands[seat])]
         hands = (*state.hands[:seat], cards, *state.hands[seat + 1 :])
         return state._replace(deck=other.deck[: len(state.deck)], hands=hands)
+
+    def reshuffled(self, state: Show, draws: Draws) -> Show:
+        """The deck in another order."""
+        order = draws.permutation(len(state.deck))
+        return state._replace(deck=tuple([state.deck[place] for place in order]))
 
     def encode(self, state: Show) -> Any:
         """The fields in order."""

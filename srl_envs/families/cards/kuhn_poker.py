@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams, seat_name
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 
 MAX_HANDS = 20
@@ -269,6 +270,16 @@ class KuhnPoker(Game[Table, str]):
         deals = (*other.deals[:hand], cards + table, *other.deals[hand + 1 :])
         logs = (state.logs[0], other.logs[1]) if seat == 0 else (other.logs[0], state.logs[1])
         return state._replace(deals=deals, logs=logs)
+
+    def reshuffled(self, state: Table, draws: Draws) -> Table:
+        """Later hands, and this hand's table card as long as it lies face down."""
+        hand, own = state.hand, state.deals[state.hand]
+        later = draws.several(self.hands - hand - 1, 0, len(self._deals))
+        if "/" not in state.line:
+            alike = [deal for deal in self._deals if deal[:2] == own[:2]]
+            own = alike[draws.integers(len(alike))]
+        dealt = (*state.deals[:hand], own, *[self._deals[number] for number in later])
+        return state._replace(deals=dealt)
 
     def encode(self, state: Table) -> Any:
         """The fields in order."""

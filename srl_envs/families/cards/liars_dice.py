@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams, seat_name
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 
 NAMES = tuple(map(seat_name, range(5)))
@@ -150,16 +151,19 @@ class LiarsDice(Game[Cups, Bid | None]):
         """
         draws, first = streams.draws("instance"), streams.draws("seats").integers(self.seats)
         seats, dice = self.seats, self.dice
-
-        def roll(rounds: int) -> list[tuple[str, ...]]:
-            cups = rounds * seats
-            faces = "".join(map(str, draws.several(cups * dice, 1, FACES + 1)))
-            rolled = [faces[i * dice : (i + 1) * dice] for i in range(cups)]
-            return [tuple(rolled[i : i + seats]) for i in range(0, cups, seats)]
-
-        opening = streams.held(lambda: roll(1), key=lambda rolls: [*map(sorted, rolls[0])])
-        later = roll(seats * dice - 2)
+        opening = streams.held(
+            lambda: self._roll(draws, 1), key=lambda rolls: [*map(sorted, rolls[0])]
+        )
+        later = self._roll(draws, seats * dice - 2)
         return Cups((*opening, *later), (dice,) * seats, first)
+
+    def _roll(self, draws: Draws, rounds: int) -> list[tuple[str, ...]]:
+        """All dice of all seats, for so many rounds."""
+        seats, dice = self.seats, self.dice
+        cups = rounds * seats
+        faces = "".join(map(str, draws.several(cups * dice, 1, FACES + 1)))
+        rolled = [faces[i * dice : (i + 1) * dice] for i in range(cups)]
+        return [tuple(rolled[i : i + seats]) for i in range(0, cups, seats)]
 
     def to_move(self, state: Cups) -> tuple[int, ...]:
         """One seat; none once one seat is left or the turns are used up."""
@@ -300,6 +304,11 @@ class LiarsDice(Game[Cups, Bid | None]):
         number, cups = state.round, other.rolls[state.round]
         own = (*cups[:seat], state.rolls[number][seat], *cups[seat + 1 :])
         return state._replace(rolls=(*other.rolls[:number], own, *other.rolls[number + 1 :]))
+
+    def reshuffled(self, state: Cups, draws: Draws) -> Cups:
+        """The rolls of later rounds."""
+        played = state.rolls[: state.round + 1]
+        return state._replace(rolls=(*played, *self._roll(draws, len(state.rolls) - len(played))))
 
     def encode(self, state: Cups) -> Any:
         """The fields in order."""

@@ -335,6 +335,13 @@ class IteratedDilemma(Game[Meeting, Choice]):
             "messages": sum(bool(words[seat]) for words in state.words) / played,
         }
 
+    def reshuffled(self, state: Meeting, draws: Draws) -> Meeting:
+        """How many rounds follow, where seats do not know it."""
+        if self.horizon != "geometric":
+            return state
+        left = int(draws.generator().geometric(1 - GOES_ON))
+        return state._replace(length=min(MAX_ROUNDS, len(state.moves) + left))
+
     def encode(self, state: Meeting) -> Any:
         """Lists and numbers."""
         return [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +22,8 @@ from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Order, Rollouts
 from srl_agents.rollouts.branches import branch_spec
 from srl_agents.rollouts.transcripts import TranscriptLog, read_results, read_transcripts
-from srl_envs import list_envs, replay
-from srl_envs.errors import ConfigError
+from srl_envs import list_envs, make, replay
+from srl_envs.errors import ConfigError, TranscriptError
 from srl_envs.registry import spec as env_spec
 
 SANDBOXED = {"code_duel-v0", "pair_programming-v0", "spec_golf-v0"}
@@ -188,13 +190,74 @@ def test_it_is_stored_and_replayed_as_any_match(rollouts: Rollouts, tmp_path: Pa
         assert store.matches(purpose="eval") == [(parent.spec, parent.result())]
 
 
+CHANCE = {
+    "hanabi_mini-v0": {"max_retries": 2},
+    "kuhn_poker-v0": {"deck": "leduc", "hands": 4},
+    "liars_dice-v0": {},
+    "sealed_auction-v0": {},
+    "iterated_dilemma-v0": {"horizon": "geometric"},
+}
+"""Games in which something is left to chance after the start, with their options."""
+
+
+@pytest.mark.parametrize("env_id", CHANCE)
+def test_fresh_chances_change_what_no_seat_has_seen_and_replay(
+    rollouts: Rollouts, env_id: str, tmp_path: Path
+) -> None:
+    seats = env_spec(env_id).seats
+    given = match(*("bot:middle",) * seats, env=env_id, seed=4)
+    (parent,) = rollouts.play([replace(given, options=CHANCE[env_id])])
+    place = len(turns_of(parent)) // 3
+    specs = [branch_spec(parent, place, alternative=k, chances="fresh") for k in range(1, 9)]
+    parents, log = {parent.spec.match_id: parent}, TranscriptLog(tmp_path / "transcripts.jsonl")
+    branches = rollouts.play(specs, finished=log.add, parents=parents)
+    before = [(turn.observation, turn.reply) for _, turn in turns_of(parent)][:place]
+    for branch in branches:
+        turns = turns_of(branch)
+        assert [(turn.observation, turn.reply) for _, turn in turns][:place] == before
+        assert turns[place][1].observation == turns_of(parent)[place][1].observation
+    assert len({branch.transcript_sha256 for branch in branches}) > 1
+    if env_id != "sealed_auction-v0":  # there, chance settles equal bids alone
+        assert len({tuple(t.observation for _, t in turns_of(b)) for b in branches}) > 1
+    assert rollouts.play(specs, parents=parents) == branches
+    recorded = read_transcripts(tmp_path / "transcripts.jsonl")
+    for branch in branches:
+        transcript = recorded[branch.spec.match_id]
+        assert replay(transcript).digest == branch.transcript_sha256
+        with pytest.raises(TranscriptError):
+            replay(replace(transcript, reshuffles=()))
+
+    other = next(b for b in branches if b.transcript_sha256 != parent.transcript_sha256)
+    last = len(turns_of(other)) - 1
+    (again, anew) = fork(
+        rollouts,
+        other,
+        branch_spec(other, last, alternative=1),
+        branch_spec(other, last, alternative=1, chances="fresh"),
+    )
+    assert again.transcript_sha256 == other.transcript_sha256  # bots go on as they did
+    assert anew.reshuffles[: len(other.reshuffles)] == other.reshuffles
+    assert len(anew.reshuffles) == 2
+
+
+@pytest.mark.parametrize("env_id", CHANCE)
+def test_equal_numbers_draw_alike_and_others_otherwise(env_id: str) -> None:
+    with closing(make(env_id, **CHANCE[env_id])) as env:
+        states = []
+        for number in (1, 1, 2, 3, 4):
+            env.reset(seed=4)
+            env.reshuffle(number)
+            states.append(json.dumps(env.get_state()["state"]))
+    assert states[0] == states[1]
+    assert len({*states}) > 1
+
+
 WRONG: dict[str, Callable[[Episode, MatchSpec], tuple[dict[str, Episode], MatchSpec]]] = {
     "its parent was not given": lambda e, s: ({}, s),
     "replied otherwise before the decision": lambda e, s: (by_id(e, reply_other(e)), s),
     "seed 9": lambda e, s: (by_id(e, e), replace(s, seed=9)),
     "misere": lambda e, s: (by_id(e, e), replace(s, options={"misere": True})),
     "no policy 'alice@4-0'": lambda e, s: (by_id(e, e), replace(s, seats=("alice@4-0", "base"))),
-    "only the parent's can be played": lambda e, s: (by_id(e, e), with_fresh_chances(s)),
     "shows something else than it showed the parent": lambda e, s: (by_id(e, show_other(e)), s),
 }
 
@@ -211,11 +274,6 @@ def test_a_wrong_parent_is_refused_before_the_first_token(rollouts: Rollouts, sa
 
 def by_id(parent: Episode, given: Episode) -> dict[str, Episode]:
     return {parent.spec.match_id: given}
-
-
-def with_fresh_chances(spec: MatchSpec) -> MatchSpec:
-    assert spec.branch is not None
-    return replace(spec, branch=replace(spec.branch, chances="fresh"))
 
 
 def first_turn(episode: Episode, **changes: str) -> Episode:
