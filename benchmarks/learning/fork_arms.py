@@ -1,4 +1,4 @@
-"""Which credit learns most from equal tokens? Short runs of one adapter with itself on mini Hanabi, in a table.
+"""Which credit learns most from equal tokens? Short runs of one adapter with itself on mini Hanabi.
 
     python -m benchmarks.learning.small_games hanabi --out runs/models/hanabi
     nice -n 19 python -m benchmarks.learning.fork_arms --model runs/models/hanabi [--only ARM ...]
