@@ -78,7 +78,12 @@ class Built:
 
 
 def parse_entrants(
-    texts: Sequence[str], protocol: Protocol, *, maker: str = "", when: str = ""
+    texts: Sequence[str],
+    protocol: Protocol,
+    *,
+    maker: str = "",
+    when: str = "",
+    listening: bool = True,
 ) -> list[Entrant]:
     """Read ``AGENT`` or ``NAME=AGENT``; nothing is loaded.
 
@@ -89,6 +94,7 @@ def parse_entrants(
         protocol: what they play.
         maker: whose names they may use; see `registration.Request.maker`.
         when: they were registered, UTC; names that were reserved later do not count. Now if empty.
+        listening: whether a server has to listen at an endpoint's address.
 
     Raises:
         ConfigError: a name is taken, used twice or unfit; an agent is a person; a prompt or an adapter
@@ -99,7 +105,11 @@ def parse_entrants(
     entrants: list[Entrant] = []
     gather(
         *(partial(_enter, entrants, text, protocol, maker=maker, when=when) for text in texts),
-        partial(first_look, [(_split(text)[1], protocol.env) for text in texts]),
+        *(
+            [partial(first_look, [(_split(text)[1], protocol.env) for text in texts])]
+            if listening
+            else []
+        ),
     )
     entrants.sort(key=lambda entrant: entrant.name)
     names = [entrant.name for entrant in entrants]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions

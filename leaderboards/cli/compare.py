@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from leaderboards.cli.options import BoardOptions, BundlesOptions
-from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.shared.options import BoardOptions, BundlesOptions
+from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.cli.verify import given_paths
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options

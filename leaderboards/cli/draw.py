@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from leaderboards.cli.options import BoardOptions
+from leaderboards.cli.shared.options import BoardOptions
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions

@@ -10,6 +10,7 @@ SUBCOMMANDS = {
     "register": "announce agents before their seeds are drawn",
     "draw": "number registrations and draw their seeds (a board's operator)",
     "maker": "list the key of a maker of models (a board's operator)",
+    "plan": "say what a run will ask for and cost, before its first request",
     "run": "play an agent by an environment's protocol",
     "bundle": "turn a finished run into a folder that can be checked",
     "verify": "check bundles",

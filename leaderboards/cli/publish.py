@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from leaderboards.cli.options import BoardOptions, BundlesOptions, ReplayOptions
-from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.shared.options import BoardOptions, BundlesOptions, ReplayOptions
+from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from leaderboards.cli.options import AGENTS, EntrantOptions, entrants_from
+from leaderboards.cli.shared.options import AGENTS, EntrantOptions, entrants_from
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
 from srl_agents.records import plain_json

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from leaderboards.cli.options import ReplayOptions
-from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.shared.options import ReplayOptions
+from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.cli.verify import sources_of
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from leaderboards.cli.options import AGENTS, EntrantOptions
-from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.shared.options import AGENTS, EntrantOptions
+from leaderboards.cli.shared.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
 from srl_agents.engines.endpoint.settings import RequestSettings
@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
         RunOptions, command="srl leaderboard run", description=DESCRIPTION, argv=argv
     )
 
-    from leaderboards.cli.admission import Wanted, admitted
+    from leaderboards.cli.shared.admission import Wanted, admitted
     from leaderboards.contents.served import usage_text
     from leaderboards.protocol import load_protocol, protocol_names
     from srl_agents.agents.resolver import Asking

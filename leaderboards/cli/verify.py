@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from leaderboards.cli.options import BundlesOptions, ReplayOptions
-from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.shared.options import BundlesOptions, ReplayOptions
+from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions

@@ -11,7 +11,7 @@ import pytest
 from forging import registered
 
 from leaderboards.bundles.run import HEADER
-from leaderboards.cli import admission
+from leaderboards.cli.shared import admission
 from leaderboards.keys import keys_folder
 from leaderboards.registration.charter import CHARTER
 from leaderboards.registration.ticket_log import registrations

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboards.cli.options import entrants_from
+from leaderboards.cli.shared.options import entrants_from
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
