@@ -27,7 +27,7 @@ _SCRIPTS = (
 )  # fmt: skip
 FIRST_AGENTS = 200
 """Agents on the first page, and with a page of their own: the best."""
-MATRIX_AGENTS = 30
+MATRIX_AGENTS = 24
 """Models, and bots, in the first page's matrix of agents by games."""
 SAMPLES = 6
 """Matches per game on an agent's page."""
