@@ -52,6 +52,8 @@ ATTEMPTS, ALTERNATIVES = 4, 4
 JUDGED = 3
 """Decisions of a group's first match whose replies are judged, spread evenly over it."""
 CONTINUATIONS = 200
+REPETITIONS = 1000
+"""Of the draws behind an interval."""
 CREDITS: dict[str, dict[str, Any]] = {
     "group per episode": {},
     "group per turn": {"level": "turn"},
@@ -174,19 +176,45 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float:
     return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
 
 
+def correlations(starts: Sequence[Sequence[Row]]) -> Floats:
+    """Of the two halves of the worth, then of each kind of credit with the worth; over all replies.
+
+    Args:
+        starts: judged replies of each start state.
+    """
+    own = [reply for replies in starts for reply in replies]
+    mean = [float(np.mean(reply["worth"])) for reply in own]
+    halves = spearman([reply["worth"][0] for reply in own], [reply["worth"][1] for reply in own])
+    return np.array([halves, *(spearman([r[name] for r in own], mean) for name in CREDITS)])
+
+
+def intervals(starts: Sequence[Sequence[Row]]) -> list[str]:
+    """Each of `correlations` with its 95 % interval: percentiles over start states drawn again."""
+    rng = np.random.default_rng(0)
+    drawn = [
+        correlations([starts[n] for n in rng.integers(len(starts), size=len(starts))])
+        for _ in range(REPETITIONS)
+    ]
+    low, high = np.nanpercentile(drawn, (2.5, 97.5), axis=0)
+    return [
+        f"{value:.2f} [{a:.2f}, {b:.2f}]"
+        for value, a, b in zip(correlations(starts), low, high, strict=True)
+    ]
+
+
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """Markdown: game and seed by kind of credit."""
+    """Markdown: game and seed by kind of credit, and all seeds of a game with intervals."""
     names = ["ceiling", *CREDITS]
     yield f"| game | seed | replies | {' | '.join(names)} |"
     yield f"|---|--:|--:|{'--:|' * len(names)}"
     for game, seed in dict.fromkeys((row["game"], row["seed"]) for row in rows):
-        own = [
-            r for row in rows if (row["game"], row["seed"]) == (game, seed) for r in row["replies"]
-        ]
-        halves = [spearman([r["worth"][0] for r in own], [r["worth"][1] for r in own])]
-        mean = [float(np.mean(r["worth"])) for r in own]
-        found = halves + [spearman([r[name] for r in own], mean) for name in CREDITS]
-        yield f"| {game} | {seed} | {len(own)} | {' | '.join(f'{v:.2f}' for v in found)} |"
+        own = [row["replies"] for row in rows if (row["game"], row["seed"]) == (game, seed)]
+        found = " | ".join(f"{value:.2f}" for value in correlations(own))
+        yield f"| {game} | {seed} | {sum(map(len, own))} | {found} |"
+    for game in dict.fromkeys(row["game"] for row in rows):
+        own = [row["replies"] for row in rows if row["game"] == game and row["replies"]]
+        if own:
+            yield f"| {game} | all | {sum(map(len, own))} | {' | '.join(intervals(own))} |"
 
 
 def measured(path: Path) -> list[Row]:
