@@ -20,6 +20,7 @@ MEANINGS = {
     "reply_tokens": "mean tokens per reply, thoughts not counted",
     "thought_tokens": "mean tokens of the thoughts before a reply (with prompt.thoughts)",
     "cut_thoughts": "share of replies whose thoughts used up their budget (with prompt.thoughts)",
+    "token_share": "share of the learner's reply tokens that it wrote in a seat (by seat)",
     "rows": "turns trained on",
     "version_lag": "mean steps between the version that wrote a row and the one that learns from it",
     "version_lag/max": "largest number of these steps at one row that was learned from (asynchronous)",

@@ -22,7 +22,8 @@ def reward_statistics(episodes: Iterable[Episode], policy: str) -> dict[str, flo
 
     Returns:
         ``reward/std``, ``reward/min``, ``reward/max``; per seat K ``seatK/reward/mean``, the same
-        three, and ``seatK/invalid_share``. Empty where it played nothing.
+        three, ``seatK/invalid_share``, ``seatK/token_share`` where it wrote tokens, and
+        ``seatK/thought_tokens`` where it thought. Empty where it played nothing.
     """
     by_seat: dict[int, list[Trajectory]] = defaultdict(list)
     for episode in episodes:
@@ -34,15 +35,24 @@ def reward_statistics(episodes: Iterable[Episode], policy: str) -> dict[str, flo
         return {}
     found = _spread([t for played in by_seat.values() for t in played])
     if len(by_seat) > 1:
+        written = {seat: sum(map(_reply_tokens, played)) for seat, played in by_seat.items()}
         for seat, played in sorted(by_seat.items()):
-            turns = [turn.invalid is not None for t in played for turn in t.turns]
+            turns = [turn for t in played for turn in t.turns]
             own = {
                 "reward/mean": float(np.mean([t.total_reward for t in played])),
                 **_spread(played),
-                "invalid_share": float(np.mean(turns)) if turns else 0.0,
+                "invalid_share": float(np.mean([t.invalid is not None for t in turns] or [False])),
             }
+            if total := sum(written.values()):
+                own["token_share"] = written[seat] / total
+            if any(turn.thought_tokens for turn in turns):
+                own["thought_tokens"] = float(np.mean([turn.thought_tokens for turn in turns]))
             found |= {f"seat{seat}/{name}": value for name, value in own.items()}
     return found
+
+
+def _reply_tokens(played: Trajectory) -> int:
+    return sum(len(turn.completion_ids) - turn.thought_tokens for turn in played.turns)
 
 
 def _spread(played: Sequence[Trajectory]) -> dict[str, float]:

@@ -19,7 +19,8 @@ from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
 from srl_agents.interrupts import finished_first
 from srl_agents.metrics import ConsoleView, JSONLines, Sink, TensorBoard
-from srl_agents.metrics.sinks import METRICS, TENSORBOARD
+from srl_agents.metrics.looks import best_and_last
+from srl_agents.metrics.sinks import METRICS, TENSORBOARD, read_lines
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.bases import devices_of
 from srl_agents.training.callbacks import Listeners
@@ -308,6 +309,8 @@ class LeagueTraining:
 
     def _end(self) -> Outcome:
         parts = self.parts
+        for line in best_and_last(read_lines(parts.folder / METRICS)):
+            parts.view.say(line)
         parts.view.say(f"spent by update {self.done}: {parts.spending}")
         learned = self._learned
         if learned or parts.recipe.survival.allow_nothing_learned:

@@ -17,9 +17,12 @@ def episode(
     learner_seats: tuple[int, ...] = (0,),
     termination: str = "ok",
     invalid: str | None = None,
+    tokens: int = 0,
+    thoughts: int = 0,
 ) -> Episode:
     turn = Turn(
-        turn_index=0, observation="", reply="", invalid=invalid, reward=0.0, components={}
+        turn_index=0, observation="", reply="", invalid=invalid, reward=0.0, components={},
+        completion_ids=(7,) * tokens, thought_tokens=thoughts,
     )  # fmt: skip
     return Episode(
         spec=MatchSpec(
@@ -63,6 +66,21 @@ def test_seats_are_told_apart_where_there_are_several() -> None:
     assert (found["seat0/reward/mean"], found["seat0/reward/std"]) == (0.5, 0.5)
     assert (found["seat0/invalid_share"], found["seat1/invalid_share"]) == (0.5, 0.0)
     assert (found["seat1/reward/min"], found["seat1/reward/max"]) == (-1.0, -1.0)
+
+
+def test_seats_share_the_tokens_of_replies_and_think_apart() -> None:
+    """Seat 0 wrote 2 and 4 reply tokens, seat 1 two behind three of thought."""
+    found = reward_statistics(
+        [
+            episode((1.0, 0.0), tokens=2),
+            episode((0.0, 0.0), tokens=4),
+            episode((0.0, 1.0), ("other", "me"), learner_seats=(1,), tokens=5, thoughts=3),
+        ],
+        "me",
+    )
+    assert (found["seat0/token_share"], found["seat1/token_share"]) == (0.75, 0.25)
+    assert found["seat1/thought_tokens"] == 3.0
+    assert "seat0/thought_tokens" not in found
 
 
 def test_who_played_nothing_has_no_statistics() -> None:
