@@ -22,6 +22,7 @@ import numpy as np
 import yaml
 
 from benchmarks.learning.child_process import commit, in_child
+from benchmarks.learning.exchange_arms import train
 from benchmarks.learning.fork_credit import GAMES
 from srl_agents.metrics.sinks import METRICS, read_lines
 
@@ -74,13 +75,6 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 """What differs from the recipe."""
 Row = dict[str, Any]
-
-
-def train(arguments: list[str]) -> int:
-    """`srl train`, in a child."""
-    from srl_agents.cli.train import main
-
-    return main(arguments)
 
 
 def measured(run: Path) -> Row:
