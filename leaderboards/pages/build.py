@@ -175,7 +175,11 @@ def _published_episodes(
     chosen = choose(matches, [row["agent"] for row in board["agents"]], most)
     wanted, transcripts, served = {match[0].match_id for match in chosen}, {}, {}
     for entry in merged.entries:
-        for record in entry.bundle.records():
+        last = max(
+            (k for k, s in enumerate(entry.bundle.specs) if s.match_id in wanted), default=-1
+        )
+        # all records were checked when the matches were merged; those behind the last are not needed
+        for record in itertools.islice(entry.bundle.records(), last + 1):
             if record.spec.match_id in wanted:
                 transcripts[record.spec.match_id] = record.transcript
                 served[record.spec.match_id] = record.served
