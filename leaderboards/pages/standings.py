@@ -23,7 +23,7 @@ from srl_agents.league.ratings.focal_returns import (
     cross_play,
     focal_returns,
 )
-from srl_agents.league.ratings.intervals import Floats, Ints
+from srl_agents.league.ratings.intervals import Floats, Interval, Ints, paired_interval
 from srl_agents.league.ratings.large_field import rate_large
 from srl_agents.league.ratings.pairs import Pairs
 from srl_agents.league.ratings.separate import rate_separately, separate_ratings
@@ -62,6 +62,16 @@ class Conduct:
     invalid: int = 0
     replies: float = 0.0
     tokens: int = 0
+    by_seat: dict[str, list[float]] = field(default_factory=dict)
+    """Start state -> sum of outcomes and seats held, in the first seat and in the others."""
+
+    @property
+    def first_seat(self) -> Interval | None:
+        """Outcome in the first seat above that in the others, halved, over start states that have both."""
+        gaps = [(a / n - b / m) / 2 for a, n, b, m in self.by_seat.values() if n and m]
+        if len(gaps) < 2:
+            return None
+        return paired_interval(np.array(gaps), np.arange(len(gaps)))
 
 
 @dataclass(slots=True)
@@ -118,7 +128,7 @@ def played(store: LeagueStore, scope: Scope) -> Played:
     split evenly; the invalid ones are known per seat.
     """
     columns = (
-        "match_no", "termination", "turns", "agent_id", "invalid", "forfeited", "tokens",
+        "match_no", "termination", "turns", "agent_id", "invalid", "forfeited", "tokens", "outcome", "seed",
         "options_json", "purpose", "schedule",
     )  # fmt: skip
     wanted = canonical_json(scope.options)
@@ -136,7 +146,7 @@ def played(store: LeagueStore, scope: Scope) -> Played:
         names = [seat[3] for seat in seats]
         gave_up = {seat[3] for seat in seats if seat[5]}
         valid_each = max(0, turns - sum(seat[4] for seat in seats)) / len(seats)
-        for seat in seats:
+        for place, seat in enumerate(seats):
             if not scope.concerns(seat[3], names):
                 continue
             entry = total.conduct[seat[3]]
@@ -145,6 +155,9 @@ def played(store: LeagueStore, scope: Scope) -> Played:
             entry.others_forfeits += bool(gave_up - {seat[3]})
             entry.clean += not gave_up
             entry.tokens += seat[6]
+            sums = entry.by_seat.setdefault(seat[8], [0.0, 0, 0.0, 0])
+            sums[2 * (place > 0)] += seat[7]
+            sums[2 * (place > 0) + 1] += 1
             entry.invalid += seat[4]
             entry.replies += valid_each + seat[4]
     return total
@@ -366,11 +379,18 @@ def described(
             "others_forfeit_share": _share(did.others_forfeits, did.matches),
             "clean_share": _share(did.clean, did.matches),
             "seat_games": did.matches,
+            "first_seat": _pair(did.first_seat),
             "replies_per_game": _share(did.replies, did.matches),
             "tokens_per_game": _share(did.tokens, did.matches),
         }
         for row in rows
     ]
+
+
+def _pair(interval: Interval | None) -> list[float | None] | None:
+    return (
+        None if interval is None else [finite(interval.estimate, 3), finite(interval.half_width, 3)]
+    )
 
 
 def finite(value: float, digits: int = 2) -> float | None:

@@ -190,6 +190,23 @@ def test_a_forfeit_is_one_agents_error_and_the_others_lost_game(tmp_path: Path) 
     assert rows["a"]["clean"][0] > rows["a"]["value"]
 
 
+def test_the_first_seats_advantage_counts_start_states_that_both_seats_had(tmp_path: Path) -> None:
+    """The first seat always wins: one point more of one. A start state from one seat alone says nothing."""
+    with LeagueStore(tmp_path / "league.db") as store:
+        for name in ("a", "b"):
+            store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
+        tables = [(seed, seats) for seed in range(3) for seats in (("a", "b"), ("b", "a"))]
+        for seed, seats in [*tables, (9, ("a", "b"))]:
+            spec = MatchSpec(env_id="nim-v0", seed=seed, split="eval", seats=seats)
+            outcomes = (1.0, -1.0) if seed < 9 else (-1.0, 1.0)
+            result = MatchResult(
+                match_id=spec.match_id, outcomes=outcomes, rewards=outcomes, termination="ok"
+            )
+            store.report(spec, result)
+        (board,) = board_data(store)["boards"]
+    assert [row["first_seat"][0] for row in board["agents"]] == [1.0, 1.0]
+
+
 def test_a_reply_at_its_limit_is_cut_and_not_malformed() -> None:
     """SmolLM2's replies have twelve tokens: most that are refused had no room to end."""
     (bundle,) = (

@@ -1,7 +1,7 @@
 "use strict";
 // The page of one agent: how good it is over all games and in each, what it is, who sent it, its mistakes, some matches.
 (() => {
-  const { el, signed, whole, counted, percent, plusMinus, short, grid, card, fact, badge, valueText } = SRL;
+  const { el, signed, whole, counted, percent, plusMinus, short, grid, card, fact, valueText } = SRL;
 
   function summary(agent, found) {
     const rated = agent.value !== null;
@@ -16,16 +16,17 @@
     const [BEST, CLEAN, ELO, HALF, CLEAN_ELO, CLEAN_HALF] = [0, 3, 4, 5, 6, 7];
     const columns = [
       { label: "Game", rem: 10, head: true, value: (g) => g.name, first: 1, cell: (g) => el("a", { href: `#board=${g.slug}`, class: "name" }, g.name) },
-      number("Rank", 5.6, (g) => g.place[BEST], (g) => `${SRL.ranks(g.row)} of ${g.of}`, "Among models and bots of the game.", 1),
-      { label: "Result", rem: 9, number: true, cell: (g) => [el("b", {}, valueText(g.metric, g.row.value)), " ", el("span", { class: "quiet" }, `${plusMinus(g.row.half_width, g.metric.digits)} ${g.metric.unit}`)], help: "What the game ranks by.", wide: true },
+      number("Rank", 4.8, (g) => g.place[BEST], (g) => `${SRL.ranks(g.row)} of ${g.of}`, "Among models and bots of the game.", 1),
+      { label: "Result", rem: 8, number: true, cell: (g) => [el("b", {}, valueText(g.metric, g.row.value)), " ", el("span", { class: "quiet" }, `${plusMinus(g.row.half_width, g.metric.digits)} ${g.metric.unit}`)], help: "What the game ranks by.", wide: true },
       number("Elo", 7.4, (g) => g.place[ELO], (g) => SRL.agentElo(g.place[ELO], g.place[HALF]), "On the scale of all games: 0 is the mean of the game's anchors.", -1, true),
       number("Given clean play", 8.6, (g) => g.place[CLEAN_ELO], (g) => SRL.agentElo(g.place[CLEAN_ELO], g.place[CLEAN_HALF]), null, -1, true),
       number("Clean", 4.8, (g) => g.place[CLEAN], (g) => percent(g.place[CLEAN])),
-      number("Own error", 6, (g) => g.row.forfeit_share, (g) => percent(g.row.forfeit_share)),
+      number("Own error", 5.6, (g) => g.row.forfeit_share, (g) => percent(g.row.forfeit_share)),
       number("Refused", 5.4, (g) => g.row.invalid_share, (g) => percent(g.row.invalid_share, 1)),
-      { label: "Why refused", rem: 10, wide: true, cell: (g) => SRL.mistakeTags({ mistakes: g.row.mistakes || {}, invalid_share: g.row.invalid_share }) },
-      number("Tokens", 5, (g) => g.row.tokens_per_game, (g) => short(g.row.tokens_per_game), "Written per game."),
-      { label: "Verified", rem: 5, cell: (g) => (g.row.level ? badge(g.row.level) : "") },
+      { label: "Why refused", rem: 8.4, wide: true, cell: (g) => SRL.mistakeTags({ mistakes: g.row.mistakes || {}, invalid_share: g.row.invalid_share }) },
+      { label: "First seat", rem: 7.4, number: true, wide: true, value: (g) => (g.row.first_seat ? g.row.first_seat[0] : null), first: -1, help: "Share of the points, or return, that it earns more in the first seat than in the others, over start states that it played from both.",
+        cell: (g) => (g.row.first_seat ? [el("b", {}, signed(g.row.first_seat[0], 2)), " ", el("span", { class: "quiet" }, plusMinus(g.row.first_seat[1], 2))] : "–") },
+      number("Tokens", 4.6, (g) => g.row.tokens_per_game, (g) => short(g.row.tokens_per_game), "Written per game."),
     ];
     return card("Games", grid({ label: "Games of this agent", caption: "Rank, strength, legality and price in each game that it entered.", columns, rows: agent.games, sorted: 0, whole: true, cards: true }).node);
   }

@@ -7,6 +7,12 @@
   const card = (title, ...content) => el("section", { class: "card", "aria-label": title }, el("h3", {}, title), ...content);
   const commands = (...lines) => el("pre", { class: "commands", tabindex: "0" }, lines.join("\n"));
 
+  // A table that stands whole with its first ten rows, and the button for the others.
+  function whole10(spec) {
+    const table = grid({ ...spec, whole: true, cards: true, most: 10 });
+    return [table.node, table.more];
+  }
+
   function plainTable(label, heads, rows) {
     return scroller(label, el("table", { class: "plain" }, el("caption", {}, label),
       el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))),
@@ -36,13 +42,13 @@
     const columns = [
       { label: "Agent", rem: 16, value: (r) => r.agent.toLowerCase(), first: 1, head: true, cell: (r) => el("span", { class: "name", title: r.agent }, r.agent) },
       { label: "Seats held", rem: 7, value: (r) => r.focal_seats, first: 1, number: true, cell: (r) => `${r.focal_seats} of ${r.seats}` },
-      { label: "Own return", rem: 9.5, value: (r) => r.focal.estimate, first: -1, number: true, cell: (r) => value(r.focal) },
-      { label: "Others' return", rem: 9.5, value: (r) => (r.background ? r.background.estimate : null), first: -1, number: true, cell: (r) => value(r.background) },
+      { label: "Own return", rem: 9.5, wide: true, value: (r) => r.focal.estimate, first: -1, number: true, cell: (r) => value(r.focal) },
+      { label: "Others' return", rem: 9.5, wide: true, value: (r) => (r.background ? r.background.estimate : null), first: -1, number: true, cell: (r) => value(r.background) },
       { label: "Games", rem: 6, value: (r) => r.games, first: -1, number: true, cell: (r) => whole(r.games) },
     ];
     return card("Visitor and resident",
       el("p", { class: "lead" }, "What an agent earned per seat it held, and what was left for the others, by how many seats it held: with few it is a visitor, with most a resident."),
-      grid({ label: "Focal returns", caption: "Own and others' return by agent and number of seats held.", columns, rows: board.focal, sorted: 2 }).node);
+      ...whole10({ label: "Focal returns", caption: "Own and others' return by agent and number of seats held.", columns, rows: board.focal, sorted: 2 }));
   }
 
   function diagnostics(board) {
@@ -52,13 +58,13 @@
       { label: "Nash", rem: 5.5, value: (r) => r.nash, first: -1, number: true, cell: (r) => percent(r.nash), help: "Its share in the equilibrium of the payoff matrix." },
       { label: "In support", rem: 7, value: (r) => r.nash_frequency, first: -1, number: true, cell: (r) => percent(r.nash_frequency), help: "Share of resamples of the seeds in which it is in the equilibrium." },
       { label: "Loses by", rem: 6.5, value: (r) => r.bound, first: -1, number: true, cell: (r) => (r.exploiter ? r.bound.toFixed(3) : "–"), help: "Lower bound of the points per game above one half that the exploiter is shown to take." },
-      { label: "Exploiter", rem: 13, value: (r) => r.exploiter || "", first: 1, cell: (r) => el("span", { class: "name", title: r.exploiter }, r.exploiter || "–") },
-      { label: "Found by", rem: 17, cell: (r) => el("span", { class: "name quiet", title: r.budget }, r.budget) },
+      { label: "Exploiter", rem: 13, wide: true, value: (r) => r.exploiter || "", first: 1, cell: (r) => el("span", { class: "name", title: r.exploiter }, r.exploiter || "–") },
+      { label: "Found by", rem: 17, wide: true, cell: (r) => el("span", { class: "name quiet", title: r.budget }, r.budget) },
     ];
     const cyclic = found.cyclic_share === null ? "" : `Cyclic share ${percent(found.cyclic_share)}: the part of the differences between pairs that no ranking explains; chance alone would give ${percent(found.noise_share)}. `;
     return card("Diagnostics",
       el("p", { class: "lead" }, `${cyclic}Of the best ${found.agents.length} agents. These stand beside the ranking and never replace it: on few games they change their mind.`),
-      grid({ label: "Diagnostics", caption: "Share in the equilibrium, and who exploits whom.", columns, rows: found.agents, sorted: 2 }).node);
+      ...whole10({ label: "Diagnostics", caption: "Share in the equilibrium, and who exploits whom.", columns, rows: found.agents, sorted: 2 }));
   }
 
   function episodes(board) {

@@ -46,7 +46,7 @@
       { label: "Agent", rem: 12, head: true, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell },
       number("Rating", 7.4, (r) => r.value, (r) => elo(r.value, r.half_width), "Elo over all games, and half of its 95 % interval. 0 is the mean of these agents."),
       { label: "95 % interval", rem: 6.8, cell: (r) => (r.value === null ? "" : SRL.intervalBar(r, low, high)), wide: true },
-      number("Games", 5.4, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
+      number("Games", 5.2, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
       number("Clean", 5, (r) => r.clean_share, (r) => percent(r.clean_share), "Share of its games that no forfeit ended, by broken replies of whomever."),
       number("Tokens", 5.4, (r) => r.tokens_per_game, (r) => short(r.tokens_per_game), "Tokens that it wrote per game."),
       known("cost_per_game") && number("Price", 6.4, (r) => r.cost_per_game, money, "Money per game, by the declared prices."),
