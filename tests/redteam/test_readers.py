@@ -10,11 +10,14 @@ from test_attack import Sums
 
 import srl_envs
 from srl_envs import registry
-from srl_envs.redteam import attack, betting, readers
+from srl_envs.redteam import attack, betting, matches, readers
+from srl_envs.redteam.attacks import Turn
 from srl_envs.redteam.budget import Budget
 from srl_envs.redteam.findings import Report
 from srl_envs.redteam.probes import readers as probe
+from srl_envs.redteam.readers import answers, codes, hunt
 from srl_envs.redteam.readers.features import bounds, value
+from srl_envs.redteam.readers.learned import Explorer, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
 from srl_envs.turns import legal_moves
 
@@ -84,7 +87,7 @@ def hunted(game: type[Sums], monkeypatch: pytest.MonkeyPatch) -> Report:
     entry = f"{game.__module__}:{game.__name__}"
     registry.register(id="toy-v0", entry_point=entry, mode=game.mode, seats=game.seats, bots=bots)
     report = Report(target="toy-v0")
-    probe.probe("toy-v0", 0, report, Budget(steps=6000).whole())
+    probe.probe("toy-v0", 0, report, Budget(steps=3000).whole())
     return report
 
 
@@ -112,3 +115,60 @@ def test_no_generator_names_a_game() -> None:
     for path in Path(readers.__file__).parent.glob("*.py"):
         code = set(re.findall(r"[a-z]+", path.read_text(encoding="utf-8").lower()))
         assert not code & names, path.name
+
+
+def test_the_best_answer_beats_what_the_other_tends_to_send() -> None:
+    """It earns in one step what the strong bot does not, and only where nothing is hidden."""
+    rng = np.random.default_rng(0)
+    with matches.opened("blotto-v0", rounds=1) as env:
+        gains = []
+        for seed in range(6):
+            env.reset(seed=seed)
+            body = answers.best_answer(env, 0, "even", ["20 0 0 0 0"], rng)
+            state = env.get_state()
+            for reply in (f"<action>{body}</action>", None):
+                env.set_state(state)
+                mine = reply or srl_envs.make_bot("blotto-v0", "middle", seed=seed)(
+                    env.text("player_0")
+                )
+                other = srl_envs.make_bot("blotto-v0", "even", seed=seed)(env.text("player_1"))
+                env.step({"player_0": mine, "player_1": other})
+                gains.append(env.outcomes[0])
+    assert min(gains[::2]) > max(0.3, float(np.mean(gains[1::2])))
+    with matches.opened("sealed_auction-v0") as env:
+        env.reset(seed=0)
+        assert answers.best_answer(env, 0, "strong", ["0"], rng) is None
+
+
+def test_neighbours_of_a_body_keep_its_sum() -> None:
+    assert answers.neighbours("2 0") == ["1 1"]
+    assert answers.neighbours("bid 3") == ["bid 2", "bid 4"]
+
+
+def test_partners_find_the_seat_that_reads_another_secret() -> None:
+    def turn(text: str, *moves: str) -> Turn:
+        return Turn(text, 0, 0, 3, moves, lambda _: "hello")
+
+    rng = np.random.default_rng(0)
+    said = "".join(
+        f'p_{seat}: "{codes.word(secret, f"p_{seat}", 0)}"\n'
+        for seat, secret in enumerate(["sea", "bay"])
+    )
+    assert codes.coded("Word", turn(f"You are p_2. Word: sea\n{said}", "p_0", "p_1"), rng) == "p_1"
+    assert codes.coded("Word", turn(f"You are p_2. Word: bay\n{said}", "p_0", "p_1"), rng) == "p_0"
+    assert codes.coded("Word", turn("You are p_2. Word: bay"), rng) == codes.word("bay", "p_2", 0)
+    assert codes.labels([["Word: sea\nSize: 3", "Word: bay\nSize: 3"]]) == ["Word"]
+
+
+def test_a_learned_policy_takes_the_move_that_paid_at_its_features() -> None:
+    high, low = (Move(kind="rank", position=place) for place in (1.0, 0.0))
+    feature = "worth # [0]"
+    policy = untrained((high, low), {feature: [0.0, 10.0]})
+    explorer = Explorer(policy, np.random.default_rng(0))
+    for worth in range(11):
+        for _ in range(20):
+            pays = explorer.choose(f"worth {worth}") == (high if worth > 5 else low)
+            explorer.earn(float(pays))
+    learned = explorer.improved()
+    assert [learned.choose(f"worth {worth}") for worth in (1, 9)] == [low, high]
+    assert hunt.read_program(learned.to_data()) == learned

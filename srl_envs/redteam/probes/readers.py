@@ -10,7 +10,6 @@ from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.readers import hunt
 from srl_envs.redteam.readers.hunt import Found, Room
-from srl_envs.redteam.readers.programs import Reader
 from srl_envs.redteam.search import ITSELF, best_bot
 
 
@@ -44,7 +43,7 @@ def check(case: Case) -> Finding | None:
     bots = srl_envs.spec(env_id).bots
     if strong is None or case["company"] not in (*bots, ITSELF):
         return None
-    program = Reader.from_data(case["program"])
+    program = hunt.read_program(case["program"])
     with matches.opened(env_id) as env:
         room = Room(env, case["company"], strong)
         gain, mine, theirs = hunt.confirm(room, program, hunt.alpha_of(env_id), case["seeds"])

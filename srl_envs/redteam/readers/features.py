@@ -17,7 +17,8 @@ import numpy as np
 
 _NUMBER = re.compile(r"(?<![\w.])[+-]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[\w']+")
-_HAS = "has "
+HAS = "has "
+"""How features that are words begin."""
 _KEY_CHARS = 60
 _BOUNDS = 9
 """Thresholds that are tried per number."""
@@ -49,8 +50,8 @@ def words(text: str) -> frozenset[str]:
 
 def value(feature: str, text: str) -> float | None:
     """What ``feature`` is in ``text``; None where its line is missing."""
-    if feature.startswith(_HAS):
-        return float(feature.removeprefix(_HAS) in words(text))
+    if feature.startswith(HAS):
+        return float(feature.removeprefix(HAS) in words(text))
     return numbers(text).get(feature)
 
 
@@ -75,5 +76,5 @@ def bounds(texts: Sequence[str]) -> dict[str, list[float]]:
             found[name] = cuts.tolist()
     counts = Counter(word for text in texts for word in words(text) if not word.isdigit())
     mixed = [(abs(2 * n - len(texts)), word) for word, n in counts.items() if 1 < n < len(texts)]
-    found.update({_HAS + word: [1.0] for _, word in sorted(mixed)[:_MOST_WORDS]})
+    found.update({HAS + word: [1.0] for _, word in sorted(mixed)[:_MOST_WORDS]})
     return found

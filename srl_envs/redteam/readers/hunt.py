@@ -21,11 +21,14 @@ from srl_envs.redteam.attacks import Attack
 from srl_envs.redteam.betting import Interval, interval
 from srl_envs.redteam.budget import Allowance, cpu_s
 from srl_envs.redteam.matches import Player
-from srl_envs.redteam.readers.features import bounds
+from srl_envs.redteam.readers import codes
+from srl_envs.redteam.readers.features import HAS, bounds
+from srl_envs.redteam.readers.learned import Explorer, Learned, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
 from srl_envs.redteam.reading import examples
 from srl_envs.redteam.search import ITSELF, best_bot
 
+AnyProgram = Reader | Learned
 ALPHA = 0.05
 """Chance of any wrong interval of one attack."""
 _WATCHED = 6
@@ -33,10 +36,16 @@ _WATCHED = 6
 _MOST_BODIES = 12
 _LONGEST_BODY = 80  # characters
 _SHIFTS = (-2, -1, 1, 2)
+_FACTORS = (0.5, 0.75, 1.25, 1.5)
+_WORDS = 0.2
+"""Chance that a test is one of a word, where there are numbers."""
 _RANKS = 5
 _FIRST_SEEDS, _MOST_SEEDS = 8, 512
 _BEAM, _CHILDREN = 6, 36
 _MOST_RULES = 4
+_ANSWER_STEPS = 60
+_LEARNED_MOVES, _LESSONS, _LESSON_SEEDS = 6, 3, 100
+_TEACHES_FROM = 3_000_000
 _CONFIRMED = 2
 """Programs per company that are played on fresh seeds."""
 _LOOK_SEEDS, _CONFIRM_SEEDS = 40, 3000
@@ -44,6 +53,8 @@ _ENOUGH = 0.02
 """Half a width of the interval at which a confirmation ends."""
 _WEIGHTY = 0.45
 """Part of what is left that strong bots, then a team of copies, get."""
+_SEARCH, _FIRST = 0.55, 0.7
+"""Parts of a company's budget: for the search, and of the rest for the best program."""
 _FRESH = 6_000_000
 
 
@@ -51,7 +62,7 @@ _FRESH = 6_000_000
 class Found:
     """A program that was played on fresh instances."""
 
-    program: Reader
+    program: AnyProgram
     company: str
     gain: Interval
     """Reward above the strong bot's with the same seeds and seats."""
@@ -100,7 +111,9 @@ class Material:
 
     def draw_rule(self, rng: np.random.Generator) -> Rule:
         """One test, sometimes two, and a move."""
-        names = list(self.bounds)
+        words = [name for name in self.bounds if name.startswith(HAS)]
+        figures = [name for name in self.bounds if not name.startswith(HAS)]
+        names = figures if figures and rng.random() > _WORDS else words or figures
         count = min(1 + int(rng.random() < 0.25), len(names))
         tests = [
             Threshold(feature=name, bound=float(rng.choice(self.bounds[name])))
@@ -138,11 +151,21 @@ def watch(env: Any, company: str) -> Material:
     features = bounds(texts)
     numbers = [name for name in features if name.endswith("]")]
     moves = [Move(kind="bot", name=bot, shift=k) for bot in bots for k in (0, *_SHIFTS)]
+    moves += [Move(kind="bot", name=bot, factor=by) for bot in bots for by in _FACTORS]
     moves += [Move(kind="rank", position=k / (_RANKS - 1)) for k in range(_RANKS)]
     moves += [Move(kind="number", name=name, shift=k) for name in numbers for k in (0, -1, 1)]
     moves += [Move(kind="constant", name=body) for body, _ in bodies.most_common(_MOST_BODIES)]
     moves += [*(Move(kind="past", shift=k) for k in (-1, 0, 1)), Move(kind="refuse")]
+    moves += [Move(kind="answer", name=bot) for bot in bots if bot == company]
+    if company == ITSELF:
+        starts = [_start(env, seed) for seed in range(_WATCHED)]
+        moves += [Move(kind="code", name=label) for label in codes.labels(starts)]
     return Material(tuple(moves), features)
+
+
+def _start(env: Any, seed: int) -> list[str]:
+    observations, _ = env.reset(seed=seed)
+    return [observations[agent]["text"] for agent in env.possible_agents]
 
 
 def changed(program: Reader, material: Material, rng: np.random.Generator) -> Reader:
@@ -170,14 +193,16 @@ def changed(program: Reader, material: Material, rng: np.random.Generator) -> Re
 
 def _moved(move: Move, material: Material, rng: np.random.Generator) -> Move:
     if move.kind in ("bot", "number", "past") and rng.random() < 0.5:
+        if rng.random() < 0.3:
+            return replace(move, factor=float(rng.choice([1.0, *_FACTORS])))
         return replace(move, shift=move.shift + int(rng.choice(_SHIFTS)))
     return material.draw_move(rng)
 
 
 def search(
     room: Room, material: Material, rng: np.random.Generator, allowance: Allowance
-) -> list[Reader]:
-    """The best programs, best first.
+) -> list[AnyProgram]:
+    """The best programs, best first; the strong bot itself is none.
 
     Args:
         room: game and company.
@@ -185,34 +210,72 @@ def search(
         rng: draws children.
         allowance: ends the search, also in the middle of a generation.
     """
-    gains: dict[Reader, list[float]] = {Reader(move=move): [] for move in material.moves}
-    alive, seeds = list(gains), _FIRST_SEEDS
+    itself = Reader(move=Move(kind="bot", name=room.strong))
+    gains: dict[AnyProgram, list[float]] = {Reader(move=move): [] for move in material.moves}
+    alive: list[AnyProgram] = list(gains)
+    seeds = _FIRST_SEEDS
+    ranked = _trial(room, alive, gains, seeds, allowance)
+    taught = teach(room, ranked, material, rng, allowance.part(0.25))
+    gains.update({program: [] for program in taught})
+    alive += taught
     while True:
         ranked = _trial(room, alive, gains, seeds, allowance)
         if not allowance.left():
-            return ranked[:_CONFIRMED]
+            return [program for program in ranked if program != itself][:_CONFIRMED]
         kept = ranked[: max(_BEAM, len(ranked) // 4)]
         ranked = _trial(room, kept, gains, 4 * seeds, allowance)[:_BEAM]
+        readers = [program for program in ranked if isinstance(program, Reader)]
+        parents = readers or [itself]
         children = [
-            changed(ranked[int(rng.integers(len(ranked)))], material, rng) for _ in range(_CHILDREN)
+            changed(parents[int(rng.integers(len(parents)))], material, rng)
+            for _ in range(_CHILDREN)
         ]
         fresh = [child for child in dict.fromkeys(children) if child not in gains]
         gains.update({child: [] for child in fresh})
-        alive = ranked + fresh
+        alive = [*ranked, *fresh]
         seeds = min(seeds + 2, _MOST_SEEDS // 4)
 
 
-def _trial(
-    room: Room, programs: Sequence[Reader], gains: dict[Reader, list[float]], seeds: int,
+def teach(
+    room: Room, ranked: Sequence[AnyProgram], material: Material, rng: np.random.Generator,
     allowance: Allowance,
-) -> list[Reader]:  # fmt: skip
+) -> list[AnyProgram]:  # fmt: skip
+    """Policies that learn when to take which of the best moves, one per lesson.
+
+    Args:
+        room: game and company.
+        ranked: programs of one move, best first.
+        material: has the features.
+        rng: explores.
+        allowance: ends the lessons.
+    """
+    moves = [program.move for program in ranked if isinstance(program, Reader)]
+    cheap = [move for move in moves if move.kind not in ("answer", "refuse")]
+    explorer = Explorer(untrained(cheap[:_LEARNED_MOVES], material.bounds), rng)
+    taught: list[AnyProgram] = []
+    for lesson in range(_LESSONS):
+        for number in range(_LESSON_SEEDS):
+            if not allowance.left():
+                return taught
+            seed = _TEACHES_FROM + lesson * _LESSON_SEEDS + number
+            explorer.earn(room.gain(explorer, seed))
+            allowance.spend()
+        explorer.policy = explorer.improved()
+        taught.append(explorer.policy)
+    return taught
+
+
+def _trial(
+    room: Room, programs: Sequence[AnyProgram], gains: dict[AnyProgram, list[float]], seeds: int,
+    allowance: Allowance,
+) -> list[AnyProgram]:  # fmt: skip
     """Play every program on the first ``seeds`` seeds; ranked by the mean less half an error."""
     for program in programs:
         for seed in range(len(gains[program]), seeds):
             if not allowance.left():
                 break
             gains[program].append(room.gain(program, seed))
-            allowance.spend()
+            allowance.spend(price(program))
     played = [program for program in programs if gains[program]]
     return sorted(played, key=lambda program: -_careful(gains[program]))
 
@@ -222,8 +285,18 @@ def _careful(gains: Sequence[float]) -> float:
     return float(np.mean(gains) - 0.5 * spread / np.sqrt(len(gains)))
 
 
+def price(program: AnyProgram) -> int:
+    """Steps of a budget that an episode of ``program`` takes; best answers try many moves."""
+    used = (
+        [program.move, *(rule.move for rule in program.rules)]
+        if isinstance(program, Reader)
+        else []
+    )
+    return _ANSWER_STEPS if any(move.kind == "answer" for move in used) else 1
+
+
 def confirm(
-    room: Room, program: Reader, alpha: float, seeds: int = _CONFIRM_SEEDS,
+    room: Room, program: AnyProgram, alpha: float, seeds: int = _CONFIRM_SEEDS,
     allowance: Allowance | None = None,
 ) -> tuple[Interval, float, float]:  # fmt: skip
     """Play fresh seeds until the interval is narrow, or time is up.
@@ -243,7 +316,7 @@ def confirm(
         part = range(_FRESH + len(gains), _FRESH + min(seeds, len(gains) + _LOOK_SEEDS))
         gains += [room.gain(program, seed) for seed in part]
         if allowance is not None:
-            allowance.spend(2 * len(part))
+            allowance.spend((1 + price(program)) * len(part))
         stops = allowance is not None and not allowance.left()
         if len(gains) >= seeds or stops or len(gains) % (8 * _LOOK_SEEDS) == 0:
             found = interval(gains, least=-2.0, most=2.0, alpha=alpha)
@@ -265,30 +338,39 @@ def alpha_of(env_id: str) -> float:
     return ALPHA / (_CONFIRMED * len(tables(env_id)))
 
 
-def hunt(env_id: str, seed: int, allowance: Allowance) -> Iterator[Found]:
+def read_program(data: dict[str, Any]) -> AnyProgram:
+    """The inverse of a program's ``to_data``."""
+    return Learned.from_data(data) if "weights" in data else Reader.from_data(data)
+
+
+def hunt(
+    env_id: str, seed: int, allowance: Allowance, companies: Sequence[str] = ()
+) -> Iterator[Found]:
     """The best programs of each company, confirmed.
 
     Args:
         env_id: a registered id.
         seed: of the search.
         allowance: for all companies.
+        companies: all of `tables` by default.
     """
     strong = best_bot(env_id)
     if strong is None:
         return
-    names = tables(env_id)
+    names = companies or tables(env_id)
     with matches.opened(env_id) as env:
         for number, company in enumerate(names):
             weighty = company in (strong, ITSELF)
-            part = allowance.part(_WEIGHTY if weighty else 1 / (len(names) - number))
+            last = 1 / (len(names) - number)
+            part = allowance.part(_WEIGHTY if weighty and last < 1 else last)
             started = cpu_s()
             room = Room(env, company, strong)
             rng = np.random.default_rng([seed, number, 3])
-            best = search(room, watch(env, company), rng, part.part(0.7))
+            best = search(room, watch(env, company), rng, part.part(_SEARCH))
             for place, program in enumerate(best):
                 if (number or place) and not allowance.left():
                     return
-                rest = part.part(1 / (len(best) - place))
+                rest = part.part(1.0 if place == len(best) - 1 else _FIRST)
                 gain, mine, theirs = confirm(room, program, alpha_of(env_id), allowance=rest)
                 yield Found(
                     program=program, company=company, gain=gain, earned=mine, strong=theirs,
