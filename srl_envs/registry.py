@@ -60,6 +60,8 @@ class EnvSpec:
     held_out: bool = False
     """Whether no instance of the eval split can occur in train (`srl_envs.core.Streams.held`), with the
     default options."""
+    runs_programs: bool = False
+    """Whether an episode runs programs in the sandbox, which makes it slower than the others."""
 
     @property
     def name(self) -> str:
@@ -83,6 +85,7 @@ def register(
     options: Mapping[str, str] | None = None,
     numeric: str = "",
     held_out: bool = False,
+    runs_programs: bool = False,
 ) -> None:
     """Add an environment under a versioned id. Nothing is imported until it is made.
 
@@ -114,6 +117,7 @@ def register(
     spec = EnvSpec(
         id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
         bots=dict(bots or {}), options=dict(options or {}), numeric=numeric, held_out=held_out,
+        runs_programs=runs_programs,
     )  # fmt: skip
     if _SPECS.get(id, spec) != spec:
         raise ConfigError(

@@ -60,6 +60,7 @@ register(
     mode="competitive",
     summary="Write a program, then find inputs that break the other's.",
     held_out=True,
+    runs_programs=True,
     bots={
         "random": f"{_CODING}.code_duel_bots:random_bot",
         "empty": f"{_CODING}.code_duel_bots:empty_bot",
@@ -396,6 +397,7 @@ register(
     mode="competitive",
     summary="Solve a task with the smaller of two programs; a wrong one is worth nothing.",
     held_out=True,
+    runs_programs=True,
     bots={
         "random": f"{_CODING}.spec_golf_bots:random_bot",
         "middle": f"{_CODING}.spec_golf_bots:middle_bot",
@@ -417,6 +419,7 @@ register(
     mode="cooperative",
     summary="One knows the task, the other writes the program; talk until it passes.",
     held_out=True,
+    runs_programs=True,
     bots={
         "random": f"{_CODING}.pair_programming_bots:random_bot",
         "middle": f"{_CODING}.pair_programming_bots:middle_bot",

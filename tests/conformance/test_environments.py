@@ -9,7 +9,7 @@ from srl_envs.families.coding import judging
 from srl_envs.registry import BOT_TIERS
 from srl_envs.testing import CHECKS, check_public_suites, opening
 
-EPISODES = {"code_duel-v0": 1, "pair_programming-v0": 1, "spec_golf-v0": 1}
+EPISODES = {name: 1 for name in srl_envs.list_envs() if srl_envs.registry.spec(name).runs_programs}
 """Environments that are slow because they run programs; the others play this many: 4."""
 
 

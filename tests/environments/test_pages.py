@@ -10,10 +10,8 @@ from benchmarks.environments import pages
 from srl_envs.redteam import published
 from srl_envs.redteam.findings import Report
 
-PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
-"""Their samples run programs in the sandbox."""
 CASES = [
-    pytest.param(spec, marks=[pytest.mark.slow] if spec.id in PROGRAMS else [], id=spec.id)
+    pytest.param(spec, marks=[pytest.mark.slow] if spec.runs_programs else [], id=spec.id)
     for spec in pages.built_in()
 ]
 STALE = "run `python -m benchmarks.environments.pages` and review the diff"

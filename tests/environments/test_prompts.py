@@ -8,10 +8,8 @@ import srl_envs
 from benchmarks.environments import pages, prompts
 from benchmarks.environments.prompts import FIRST, MIDDLE, REFUSED, Prompt
 
-PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
-"""Their bots run programs in the sandbox."""
 CASES = [
-    pytest.param(spec, marks=[pytest.mark.slow] if spec.id in PROGRAMS else [], id=spec.id)
+    pytest.param(spec, marks=[pytest.mark.slow] if spec.runs_programs else [], id=spec.id)
     for spec in pages.built_in()
 ]
 STALE = "run `python -m benchmarks.environments.prompts` and commit benchmarks/results/prompt_tokens.json"

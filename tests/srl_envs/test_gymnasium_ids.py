@@ -12,7 +12,6 @@ from srl_envs.errors import ConfigError
 from srl_envs.gymnasium_ids import gymnasium_id
 
 BUILT_IN = [env_id for env_id in srl_envs.list_envs() if "/" not in env_id]
-CODE = {"code_duel-v0", "pair_programming-v0", "spec_golf-v0"}
 
 GAME = "srl_envs.families.board.connect_four:ConnectFour"
 PROGRAM = """
@@ -46,7 +45,10 @@ def test_every_game_is_there_in_either_order_of_import_and_none_is_loaded(first:
 
 @pytest.mark.parametrize(
     "env_id",
-    [pytest.param(e, marks=[pytest.mark.slow] if e in CODE else []) for e in BUILT_IN],
+    [
+        pytest.param(e, marks=[pytest.mark.slow] if srl_envs.registry.spec(e).runs_programs else [])
+        for e in BUILT_IN
+    ],
 )
 def test_gymnasium_makes_and_accepts_every_game_without_a_warning(
     env_id: str, capsys: pytest.CaptureFixture[str]

@@ -16,8 +16,11 @@ import srl_envs
 from srl_envs.parallel import GameEnv
 from srl_envs.turns.grammar import action
 
-PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
-ENVS = [name for name in srl_envs.list_envs() if "/" not in name and name not in PROGRAMS]
+ENVS = [
+    name
+    for name in srl_envs.list_envs()
+    if "/" not in name and not srl_envs.registry.spec(name).runs_programs
+]
 CALLS = {
     "connect_four-v0": (22, 11), "nim-v0": (21, 10), "kuhn_poker-v0": (26, 14), "blotto-v0": (30, 20),
     "iterated_dilemma-v0": (36, 26),

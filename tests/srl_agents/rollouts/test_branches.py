@@ -26,7 +26,6 @@ from srl_envs import list_envs, make, replay
 from srl_envs.errors import ConfigError, TranscriptError
 from srl_envs.registry import spec as env_spec
 
-SANDBOXED = {"code_duel-v0", "pair_programming-v0", "spec_golf-v0"}
 SIMULTANEOUS = "iterated_dilemma-v0"
 
 
@@ -78,7 +77,7 @@ def fork(rollouts: Rollouts, parent: Episode, *specs: MatchSpec) -> list[Episode
 @pytest.mark.parametrize(
     "env_id",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in SANDBOXED else name
+        pytest.param(name, marks=pytest.mark.slow) if env_spec(name).runs_programs else name
         for name in list_envs()
     ],
 )
