@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from leaderboards.cli.shared.options import AGENTS, EntrantOptions
+from leaderboards.cli.shared.options import AGENTS, EntrantOptions, GamesOptions
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
@@ -33,25 +33,13 @@ the least that the provider's limits and the assumed seconds allow.
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(EntrantOptions, ReplyOptions, JSONOptions):
+class PlanOptions(GamesOptions, EntrantOptions, ReplyOptions, JSONOptions):
     """A run, and what is assumed of it."""
 
-    envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
-    """Ids of environments."""
-    all: bool = False
-    """Plan every environment with a protocol."""
     reply_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Tokens of a mean reply; without it each is as long as its limit."""
-    characters_per_token: float = 4.0
-    """Of prompts."""
     seconds_per_reply: float = 2.0
     """Of one request."""
-    sample: Annotated[int, tyro.conf.arg(metavar="N")] = 12
-    """Matches per environment that a bot plays for the entrant."""
-    concurrency: Annotated[int, tyro.conf.arg(metavar="N")] = 16
-    """Requests to one model at once."""
-    in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
-    """Requests to all endpoints at once."""
 
 
 def main(argv: list[str]) -> int:
@@ -69,11 +57,8 @@ def main(argv: list[str]) -> int:
     if not options.agent:
         raise ConfigError("give --agent: references alone ask for nothing.")
     assumed = Assumed(
-        characters_per_token=options.characters_per_token,
         reply_tokens=options.reply_tokens,
         seconds_per_reply=options.seconds_per_reply,
-        sample=options.sample,
-        concurrency=options.concurrency,
         in_flight=options.in_flight,
     )
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]

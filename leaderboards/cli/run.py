@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from leaderboards.cli.shared.options import AGENTS, EntrantOptions
+from leaderboards.cli.shared.options import AGENTS, EntrantOptions, GamesOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
@@ -46,15 +46,11 @@ Each environment gets a folder below DIR. Interrupted, or killed? The same comma
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(EntrantOptions, RequestSettings, ReplyOptions, JSONOptions):
+class RunOptions(GamesOptions, EntrantOptions, RequestSettings, ReplyOptions, JSONOptions):
     """Agents, environments and limits of a run."""
 
-    envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
-    """Ids of environments."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder to write the run to."""
-    all: bool = False
-    """Play every environment with a protocol."""
     tickets: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """A board's ticket, or the folder of several: half of the seeds come from it, and the board takes the
     result; see `srl leaderboard register --help`."""
@@ -62,8 +58,6 @@ class RunOptions(EntrantOptions, RequestSettings, ReplyOptions, JSONOptions):
     """Register the agents now, with the board in this folder, whose key is on this machine."""
     unregistered: bool = False
     """Play public seeds for yourself: no board takes the result."""
-    in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
-    """Requests to all endpoints at once."""
     order: Literal["exact", "free"] = "exact"
     """exact: all matches advance together, and replies are the same each time; free: none waits for another,
     which is faster, and a model's replies may differ by rounding."""

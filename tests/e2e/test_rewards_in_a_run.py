@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +76,8 @@ class Run:
             training = LeagueTraining(recipe, self.folder, view)
             try:
                 self.heard = Heard(training.parts.experience["alice"])
-                training.parts = replace(
-                    training.parts, experience=dict.fromkeys(recipe.learners, self.heard)
-                )
+                experience: Any = training.parts.experience
+                experience.update(dict.fromkeys(recipe.learners, self.heard))
                 training.run()
                 self.matches: list[tuple[MatchSpec, MatchResult]] = list(
                     training.parts.store.matches()

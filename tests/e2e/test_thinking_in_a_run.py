@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +71,8 @@ def trained(folder: Path, **said: Any) -> tuple[LeagueRecipe, Heard, Path]:
         training = LeagueTraining(recipe, folder / "run", view)
         try:
             heard = Heard(training.parts.experience["alice"])
-            training.parts = replace(
-                training.parts, experience=dict.fromkeys(recipe.learners, heard)
-            )
+            experience: Any = training.parts.experience
+            experience.update(dict.fromkeys(recipe.learners, heard))
             training.run()
         finally:
             training.close()

@@ -81,13 +81,13 @@ def test_an_unknown_price_is_unknown_and_weights_here_cost_nothing(
     )["agents"]
     assert (served["agent"], served["cost"]) == ("me", None)
     assert (local["agent"], local["cost"]) == ("tiny", 0.0)
-    assert main(["plan", "nim", "kuhn_poker", "--seeds", "1", "--agent=tiny", "--sample", "1"]) == 0
+    assert main(["plan", "nim", "kuhn_poker", "--seeds", "1", "--agent=tiny"]) == 0
     assert "tiny in all: " in capsys.readouterr().out
 
 
 def test_impossible_numbers_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (
-        ["plan", "nim", "--agent=tiny", "--sample", "0"],
+        ["plan", "nim", "--agent=tiny", "--reply-tokens", "0"],
         ["plan", "nim", "--agent=tiny", "--seconds-per-reply", "0"],
         ["plan", "nim", "--agent=tiny", "--max-new-tokens", "100000"],
         ["plan", "nim"],

@@ -67,6 +67,18 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GamesOptions:
+    """The environments that are played."""
+
+    envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
+    """Ids of environments."""
+    all: bool = False
+    """All environments with a protocol."""
+    in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
+    """Requests to all endpoints at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EntrantOptions:
     """The agents that enter a board, and how much they play."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import JSONOptions, RandomOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -44,8 +45,8 @@ _FETCHED = "smollm2-135m"
 """The model that SRL fetches itself."""
 
 
-@dataclass(frozen=True)
-class VerifyOptions:
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(RandomOptions, JSONOptions):
     """What is verified."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL|RECIPE")]
@@ -54,10 +55,6 @@ class VerifyOptions:
     """Losses of a model to check, such as grpo, "grpo gspo" or ppo; may be repeated. All if absent."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """KEY=VALUE over the recipe, dotted keys; may be repeated."""
-    seed: int = 0
-    """Of rows, weights and log-probabilities."""
-    json: bool = False
-    """Print JSON instead of a table."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ NEEDS = {
     "steps": frozenset({"adapters", "critic", "optimizer state"}),
     "reward learning": _JUDGE | {"reward optimizer"},
     "sharing": _READ | {"optimizer state"},
+    "count": frozenset(
+        {"adapters", "versions"}
+    ),  # as in the phase behind it, so nothing moves twice
     "publish": frozenset({"adapters", "versions"}),
     "look": _PLAY,
     "snapshot": _PLAY | {"adapters"},
