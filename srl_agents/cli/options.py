@@ -50,13 +50,19 @@ class RunFolderOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeOptions:
+class SetOptions:
+    """What is changed in a recipe."""
+
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions(SetOptions):
     """A recipe, and what is changed in it."""
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """A YAML file, the name of a shipped recipe, or the folder of a run, which goes on."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
     data: Path | None = None
     """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
 

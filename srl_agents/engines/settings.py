@@ -151,7 +151,7 @@ class TransformersSettings(EngineSettings, StepSettings):
             raise ConfigError(
                 f"cache_type={self.cache_type!r}: use one of {', '.join(get_args(CacheType))}."
             )
-        self._decoding()
+        self.decoding()
 
     def require_repeatable(self) -> None:
         """See `EngineSettings`."""
@@ -173,7 +173,7 @@ class TransformersSettings(EngineSettings, StepSettings):
             max_batch_rows=site.batch_rows,
             live_bytes=_bytes(self.live_gib),
             cache_bytes=_bytes(self.cache_gib),
-            decoding=self._decoding(),
+            decoding=self.decoding(),
             tiers=TierSettings(
                 host_bytes=int(self.host_gib * 2**30),
                 disk_bytes=int(self.disk_gib * 2**30),
@@ -183,7 +183,8 @@ class TransformersSettings(EngineSettings, StepSettings):
         )
         return engine
 
-    def _decoding(self) -> DecodingSettings:
+    def decoding(self) -> DecodingSettings:
+        """What the engine's loop may do."""
         shared = {f.name: getattr(self, f.name) for f in fields(StepSettings)}
         return DecodingSettings(**shared, eight_bits=self.cache_type == "int8")
 

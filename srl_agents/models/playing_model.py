@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -294,8 +295,7 @@ class LoRAPlaying(PlayingModel):
         if not base:
             return None
         rows = [base if name is None else self._chosen[name] for name, _ in owners]
-        counts = torch.tensor([count for _, count in owners])
-        owner_N1 = torch.tensor(rows).repeat_interleave(counts)[:, None]
+        owner_N1 = torch.from_numpy(np.repeat(rows, [count for _, count in owners]))[:, None]
         of_column = torch.arange(base).repeat_interleave(self._rank)
         return (owner_N1 != of_column).to(self.device)
 

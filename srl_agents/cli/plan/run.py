@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, PlotOptions, RecipeOptions
@@ -23,6 +24,7 @@ Examples:
   srl plan my_recipe.yaml --device 40GB --set training.gradient_checkpointing=true --json
   srl plan my_recipe.yaml --plot plan.svg
   srl plan my_recipe.yaml --set memory.sharded=true --processes 4
+  srl plan qwen2.5-7b-80gb --rehearse
 """
 
 
@@ -36,6 +38,8 @@ class PlanOptions(RecipeOptions, PlotOptions, JSONOptions):
     """Longest prompt, instead of what a bot reads in a few episodes."""
     processes: int | None = None
     """Processes that torchrun starts, each with such a device; for recipes with memory.sharded."""
+    rehearse: bool = False
+    """Also run learning and generation at full size on a device without numbers, and compare peaks."""
 
 
 def main(argv: list[str]) -> int:
@@ -43,9 +47,12 @@ def main(argv: list[str]) -> int:
     options = read_options(PlanOptions, command="srl plan", description=DESCRIPTION, argv=argv)
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"plot={options.plot}: expected a file that ends in .svg.")
+    target = target_of(options.device)
+    if options.rehearse:
+        _check_rehearsal(options, target)
     made = plan_of(
         options.recipe,
-        target_of(options.device),
+        target,
         options.set,
         options.prompt_tokens,
         rows=options.data,
@@ -55,11 +62,44 @@ def main(argv: list[str]) -> int:
         from srl_agents.cli.plan.phase_figure import figure
 
         options.plot.write_text(figure(made), encoding="utf-8")
+    rehearsal = _rehearsed(options) if options.rehearse else None
     if options.json:
-        print(plain_json(made.numbers(), indent=2))
+        print(
+            plain_json(made.numbers() | ({"rehearsal": rehearsal} if rehearsal else {}), indent=2)
+        )
     else:
         show(made)
+        if rehearsal:
+            _show_rehearsal(rehearsal)
     return 0 if made.fits else 1
+
+
+def _check_rehearsal(options: PlanOptions, target: Target) -> None:
+    """Raise ConfigError where a rehearsal cannot follow the plan."""
+    if not target.accelerator:
+        raise ConfigError(
+            f"--rehearse --device {options.device}: give a card; a CPU needs no rehearsal."
+        )
+    if options.data or options.prompt_tokens is not None or options.processes is not None:
+        raise ConfigError("--rehearse: leave out --data, --prompt-tokens and --processes.")
+
+
+def _rehearsed(options: PlanOptions) -> dict[str, Any]:
+    from srl_agents.training.rehearsal.process import rehearsed
+
+    return rehearsed(str(options.recipe), options.set, options.device)
+
+
+def _show_rehearsal(rehearsal: dict[str, Any]) -> None:
+    print(
+        f"Rehearsed in {rehearsal['seconds']:.0f} s: GB without process, allocator and kept prefixes."
+    )
+    for name, own in rehearsal["phases"].items():
+        print(
+            f"  {name:8} {own['rehearsed'] / 1e9:8.3f} rehearsed {own['planned'] / 1e9:8.3f} planned, "
+            f"planned / rehearsed {own['planned'] / own['rehearsed']:.3f}, {own['flops'] / 1e12:,.1f} TFLOP"
+        )
+    print(f"Attention: {rehearsal['attention']}.")
 
 
 def plan_of(

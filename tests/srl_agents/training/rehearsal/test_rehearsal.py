@@ -1,0 +1,79 @@
+"""The learning step and the engine at full size on a device without numbers, in processes of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from srl_agents.training.rehearsal.data_sites import ANSWERS
+from srl_agents.training.rehearsal.process import rehearsed
+from srl_agents.training.rehearsal.seams import SEAMS
+from srl_envs.errors import ModelError
+
+MOST_SITES, MOST_SEAMS = 19, 15
+WITHIN = 0.10
+RECIPES = ("qwen2.5-7b-80gb",)
+
+
+def test_what_a_rehearsal_assumes_only_shrinks() -> None:
+    assert len(ANSWERS) <= MOST_SITES
+    assert len(SEAMS) <= MOST_SEAMS
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_plan_of_a_recipe_lies_within_a_tenth_of_its_rehearsal(recipe: str) -> None:
+    found = rehearsed(recipe, (), "a100-80gb")["phases"]
+    assert set(found) == {"rollout", "train", "step"}
+    for name, own in found.items():
+        assert own["planned"] / own["rehearsed"] == pytest.approx(1, abs=WITHIN), name
+    assert found["train"]["flops"] > found["rollout"]["flops"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "said"),
+    [
+        ("qwen2.5-7b-24gb", (), "failed: --rehearse: quantization='nf4' is not rehearsed"),
+        ("qwen2.5-7b-80gb", ("asynchronous={ahead: 1}",), "copy of the base is not rehearsed"),
+    ],
+)
+def test_a_recipe_that_is_not_rehearsed_gives_its_reason(
+    recipe: str, overrides: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(ModelError, match=said):
+        rehearsed(recipe, overrides, "a100-80gb")
+
+
+_PLANTED = """
+import torch
+from srl_agents.training.rehearsal import device, ledger
+ledger_ = ledger.Ledger()
+with device.register(), ledger_:
+    weights = torch.empty(4, 4, device="card")
+    with ledger_.phase("one"):
+        kept = torch.empty(1000, device="card")
+        torch.empty(100, device="card")
+    assert ledger_.peaks["one"] == 512 + 4096 + 512, ledger_.peaks
+    assert ledger_.live == 512 + 4096, ledger_.live
+    {planted}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("planted", "error"),
+    [
+        ("weights + torch.ones(4, 4)", "two devices"),
+        ("weights @ torch.ones(4, 4)", "two devices"),
+        ("float(weights.sum())", "reads a number"),
+        ("weights[weights > 0]", "reads a number"),
+    ],
+)
+def test_mixed_devices_and_numbers_end_a_rehearsal(planted: str, error: str) -> None:
+    program = _PLANTED.format(planted=planted)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert error in done.stderr
