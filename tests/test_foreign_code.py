@@ -50,6 +50,7 @@ EXCEPTIONS = {
     "srl_agents/models/memory/host_allocator.py": "the C library of the machine",
     "srl_agents/__init__.py": "modules that our own code names",
     "srl_agents/testing/__init__.py": "modules that our own code names",
+    "srl_agents/training/rehearsal/seams.py": "modules that our own code names",
     "srl_agents/whole_import.py": "modules that our own code names",
     "srl_agents/metrics/trackers.py": "one of two names, which a type lists",
     "srl_agents/models/installed.py": "finds packages of a fixed list",

@@ -108,8 +108,8 @@ class BlockTree(ABC, Generic[Key, Value]):
                 set_aside.append(block)
                 continue
             self.leave(block)
-            self._drop(block)
             dropped.append((block.key, block.value))
+            self._drop(block)
         for block in set_aside:
             self.offer(block)
         return dropped
@@ -134,6 +134,7 @@ class BlockTree(ABC, Generic[Key, Value]):
     def _drop(self, block: Block[Key, Value]) -> None:
         self.withdraw(block)
         del self._blocks[block.key]
+        del block.value  # a policy may still have the block in a queue
         parent = block.parent
         block.parent = None
         if parent is not None:

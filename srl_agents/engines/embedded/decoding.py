@@ -132,6 +132,7 @@ class Decoder:
         self.reading.clear()
         self.waiting.clear()
         self._give_tails_back()
+        self._tree.close()
         self._tree = self._new_tree()
         self._model.choose(())
         return rows

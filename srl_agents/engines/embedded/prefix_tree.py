@@ -283,10 +283,20 @@ class PrefixTree:
         while waiting:
             node = waiting.pop()
             waiting += node.children.values()
+            node.parent = None  # else its memory waits for Python to look for circles
             self._policy.remove(node.key)
             self._being_computed.discard(node)
             self._to_pack.discard(node)
             self._tokens -= len(node.tokens)
+
+    def close(self) -> None:
+        """Let go of all nodes at once; the tree is not used any more."""
+        waiting = list(self._roots.values())
+        self._roots.clear()
+        while waiting:
+            node = waiting.pop()
+            waiting += node.children.values()
+            node.parent = None
 
     def expect(
         self, version: Hashable, tokens: Tokens, *, base: Hashable = None, base_tokens: int = 0

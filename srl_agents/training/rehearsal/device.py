@@ -1,6 +1,6 @@
 """A device named ``card`` whose tensors have shapes and types and no numbers.
 
-The registration is of the whole process and cannot be taken back: `srl_agents.training.rehearsal.process`
+The registration is of the whole process and cannot be taken back: `srl_agents.training.rehearsal.own_process`
 runs in a process of its own.
 """
 

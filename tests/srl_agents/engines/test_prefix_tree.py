@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass, field
 
 import pytest
@@ -152,6 +154,29 @@ def test_versions_share_nothing_and_are_dropped_separately() -> None:
     assert tree.bytes == 3
     assert enter(tree, "b", (1, 2))[1] == 2
     assert enter(tree, "a", (1, 2))[1] == 0
+
+
+def test_memory_of_what_is_dropped_is_free_at_once_without_a_search_for_circles() -> None:
+    """A node knows its parent and its children: Python alone would keep them until its next collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        for policy in ONLINE:
+            for drop in (lambda tree: tree.forget("a"), PrefixTree.shrink, PrefixTree.close):
+                tree = PrefixTree(1, 0, policy)
+                values = []
+                for tokens in ((1, 2, 3), (1, 2, 4)):
+                    row, _ = enter(tree, "a", tokens)
+                    values += [weakref.ref(node.kv) for node in row.end.path() if node.kv is not None]
+                    tree.leave(row.end, row)
+                del row
+                drop(tree)
+                if drop is PrefixTree.close:
+                    del tree
+                assert len(values) > 2
+                assert [value() for value in values] == [None] * len(values)
+    finally:
+        gc.enable()
 
 
 def test_mistakes_are_named() -> None:

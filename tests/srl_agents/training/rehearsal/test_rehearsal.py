@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from srl_agents.training.rehearsal.data_sites import ANSWERS
-from srl_agents.training.rehearsal.process import rehearsed
+from srl_agents.training.rehearsal.own_process import rehearsed
 from srl_agents.training.rehearsal.seams import SEAMS
 from srl_envs.errors import ModelError
 

@@ -1,4 +1,4 @@
-"""`python -m srl_agents.training.rehearsal.process`: a rehearsal in a process of its own.
+"""`python -m srl_agents.training.rehearsal.own_process`: a rehearsal in a process of its own.
 
 Reads JSON from standard input (recipe, overrides, device), and writes the result as one line of JSON.
 """
