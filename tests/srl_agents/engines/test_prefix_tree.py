@@ -167,7 +167,9 @@ def test_memory_of_what_is_dropped_is_free_at_once_without_a_search_for_circles(
                 values = []
                 for tokens in ((1, 2, 3), (1, 2, 4)):
                     row, _ = enter(tree, "a", tokens)
-                    values += [weakref.ref(node.kv) for node in row.end.path() if node.kv is not None]
+                    values += [
+                        weakref.ref(node.kv) for node in row.end.path() if node.kv is not None
+                    ]
                     tree.leave(row.end, row)
                 del row
                 drop(tree)
