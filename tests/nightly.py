@@ -110,8 +110,13 @@ def run_part(name: str) -> dict[str, Any]:
     log.unlink(missing_ok=True)
     started = time.monotonic()
     status = part.run(log)
+    result = _last_count(log)
+    if not result or (
+        status and " failed" not in result
+    ):  # a later step has failed, without a count
+        result += f"{'; ' if result else ''}exit status {status}: {_last_line(log)}"
     return {
-        "result": _last_count(log) or f"exit status {status}",
+        "result": result,
         "status": status,
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
@@ -122,6 +127,11 @@ def _last_count(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
     counts = [line.strip("= ").split(" in ")[0] for line in lines if _is_count(line)]
     return "; ".join(counts)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
+    return next((line.strip()[:120] for line in reversed(lines) if line.strip()), "no output")
 
 
 def _is_count(line: str) -> bool:

@@ -37,9 +37,13 @@ def test_a_failed_part_fails_the_night_and_is_on_the_page(
     monkeypatch.setattr(nightly, "LOGS", tmp_path)
     broken = nightly.Part("broken", nightly._logged("false"))
     absent = nightly.Part("absent", nightly._logged("true"), needs="no-such-program")
-    monkeypatch.setattr(nightly, "PARTS", {"broken": broken, "absent": absent})
+    later = nightly.Part(
+        "later", nightly._logged("sh", "-c", "echo 3 passed in 1.0s; echo wrong page; exit 2")
+    )
+    monkeypatch.setattr(nightly, "PARTS", {"broken": broken, "absent": absent, "later": later})
     assert nightly.main(["absent"]) == 0
     assert nightly.main([]) == 1
     page = (tmp_path / "PAGE").read_text()
     assert "exit status 1" in page
     assert "skipped: no no-such-program" in page
+    assert "3 passed; exit status 2: wrong page" in page

@@ -116,7 +116,7 @@ def try_out(options: TrainOptions) -> int:
     """Take the update of a dry run."""
     from srl_agents.api.recipe_source import Request
 
-    recipe = Request(
+    request = Request(
         recipe=options.recipe,
         out=options.out,
         seed=options.seed,
@@ -124,10 +124,14 @@ def try_out(options: TrainOptions) -> int:
         data=options.data,
         more=options.more,
         allow_nothing_learned=options.allow_nothing_learned,
-    ).read(look=False)
+    )
+    recipe = request.read(look=False)
 
     from srl_agents.metrics import ConsoleView
     from srl_agents.training.dry_run import dry_run
+    from srl_agents.training.parts.spending import require_budget
+
+    require_budget(recipe.stop, request.folder(recipe))
 
     with ConsoleView(f"{recipe.name}: dry run", 1) as view:
         lines = dry_run(recipe, view)

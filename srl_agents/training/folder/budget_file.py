@@ -114,8 +114,8 @@ class BudgetFile:
         return SharedBudget(limits, runs)
 
     def _write(self, budget: SharedBudget) -> None:
-        """A kill leaves the old file or the new one, whole."""
-        work = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        """A kill leaves the old file or the new one, whole; who writes next takes the other's place."""
+        work = self.path.with_name(f".{self.path.name}.new")
         held = {"schema": SCHEMA, "limits": budget.limits, "runs": budget.runs}
         with work.open("w", encoding="utf-8") as file:
             file.write(plain_json(held, indent=2) + "\n")

@@ -44,7 +44,11 @@ def a_run(folder: Path, *, seed: int = 0, updates: int = 6, env: str = "nim-v0",
             {
                 "update": update,
                 "updates": 10,
-                "run": {"tokens_per_s": 100.0},
+                "run": {
+                    "tokens_per_s": 100.0,
+                    "spent/tokens": 400.0 * update,
+                    "spent/cpu_s": update,
+                },
                 "learners": {"alice": values, "bob": {**values, "kl": math.nan}},
             }
         )
@@ -101,12 +105,13 @@ def test_memory_that_cannot_be_planned_is_shown_as_measured(tmp_path: Path) -> N
 
 
 def test_a_page_holds_the_curves_of_a_run(tmp_path: Path, capsys) -> None:
-    run = a_run(tmp_path / "run")
+    run = a_run(tmp_path / "run", stop={"tokens": 3000})
     assert main(["report", str(run)]) == 0
     assert (run / "report.html").as_uri() in capsys.readouterr().out
     data = embedded(run / "report.html")
     (shown,) = data["runs"]
-    assert dict(shown["facts"])["updates"] == "6 of 10"
+    facts = dict(shown["facts"])
+    assert (facts["updates"], facts["spent"]) == ("6 of 10", "tokens 2,400 of 3,000, cpu_s 6")
     reward = shown["learners"]["alice"]["reward"]
     assert reward["x"] == [1, 2, 3, 4, 5, 6]
     assert reward["y"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])

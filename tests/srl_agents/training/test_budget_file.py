@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
+import random
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from srl_agents.cli.train import TrainOptions, try_out
 from srl_agents.league.settings import StopSettings
 from srl_agents.training.folder.budget_file import BudgetFile
 from srl_agents.training.parts.spending import processor_seconds, require_budget
@@ -60,6 +64,25 @@ def test_runs_that_enter_at_once_and_are_killed_lose_nothing_and_count_nothing_t
     }
 
 
+def enter_on(path: Path) -> None:
+    for number in itertools.count(1):
+        BudgetFile(path, LIMITS).enter("run", {"tokens": float(number), "cpu_s": 0.0})
+
+
+def test_kills_at_any_moment_leave_a_whole_file_and_no_litter(tmp_path: Path) -> None:
+    path, draws = tmp_path / "budget.json", random.Random(7)
+    for _ in range(25):
+        process = _CONTEXT.Process(target=enter_on, args=(path,))
+        process.start()
+        time.sleep(draws.uniform(0.005, 0.03))
+        process.kill()
+        process.join()
+        BudgetFile(path, LIMITS).read()
+    BudgetFile(path, LIMITS).enter("run", {"tokens": 5.0, "cpu_s": 0.0})
+    assert BudgetFile(path, LIMITS).read().spent["tokens"] == 5
+    assert {file.name for file in tmp_path.iterdir()} == {"budget.json", "budget.json.lock"}
+
+
 def test_a_run_begins_only_where_something_is_left(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     settings = StopSettings(tokens=1000, cpu_s=60, budget=str(path))
@@ -69,8 +92,12 @@ def test_a_run_begins_only_where_something_is_left(tmp_path: Path) -> None:
     require_budget(settings, second)
     BudgetFile(path, LIMITS).enter(str(first), {"tokens": 1000.0, "cpu_s": 1.0})
     require_budget(settings, first)  # it may end
-    with pytest.raises(ConfigError, match=r"is spent: tokens 1,000 of 1,000, by 1 runs\. Raise"):
+    spent = r"is spent: tokens 1,000 of 1,000, by 1 runs\. Raise"
+    with pytest.raises(ConfigError, match=spent):
         require_budget(settings, second)
+    limits = ("stop.tokens=1000", "stop.cpu_s=60", f"stop.budget={path}")
+    with pytest.raises(ConfigError, match=spent):  # before it costs anything
+        try_out(TrainOptions(recipe="quickstart-tiny", out=second, set=limits, dry_run=True))
 
 
 @pytest.mark.parametrize(

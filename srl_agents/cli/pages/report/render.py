@@ -16,6 +16,7 @@ from typing import Any
 from srl_agents.cli.pages.report.panels import arranged, meaning
 from srl_agents.cli.pages.report.runs import Run
 from srl_agents.cli.pages.shared import embedded_json, shared_files
+from srl_agents.league.settings import LIMITS
 
 _HERE = files("srl_agents.cli.pages.report")
 _OPTIMISER_FIELDS = ("algorithm", "variant", "learning_rate", "kl_coef", "loss_type", "optimizer")
@@ -112,8 +113,21 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         "credit": (recipe.get("credit") or {}).get("mode"),
         "coordination": (recipe.get("coordination") or {}).get("kind"),
         **{name: training.get(name) for name in _OPTIMISER_FIELDS},
+        "spent": _spent(run),
     }
     return [(name, str(value)) for name, value in facts.items() if value is not None]
+
+
+def _spent(run: Run) -> str | None:
+    """All that the run spent up to its last update, with the limit where its recipe has one."""
+    limits = run.recipe.get("stop") or {}
+    spent = {name: run.own.get(f"spent/{name}") for name in LIMITS}
+    parts = [
+        f"{name} {values['y'][-1]:,.0f}" + (f" of {limits[name]:,.0f}" if limits.get(name) else "")
+        for name, values in spent.items()
+        if values and values["y"][-1] is not None
+    ]
+    return ", ".join(parts) or None
 
 
 def _source(text: str) -> str:
