@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -30,6 +31,22 @@ const [one, other] = [light(channels(getComputedStyle(arguments[0]).color)), lig
 return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
 """
 """Script: contrast ratio of an element's text to what lies behind it."""
+
+
+AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ["violations"]}).then((found) => done(found.violations.map((rule) =>
+  `${rule.id}: ${rule.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(", ")}`)));
+"""
+"""Script: the rules of axe-core that the page breaks, with the first places."""
+
+
+def violations(browser: Any) -> list[str]:
+    """What axe-core finds wrong with the page for people who cannot see it or use no mouse."""
+    pytest.importorskip("axe_core_python", reason="needs the package axe-core-python")
+    script = resources.files("axe_core_python") / "axe.min.js"
+    browser.execute_script(script.read_text(encoding="utf-8"))
+    return list(browser.execute_async_script(AXE))
 
 
 def one_of(*names: str) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import srl_envs
 from srl_agents.cli.main import main
-from tests.browser import chromium, emulate, fresh, requested
+from tests.browser import chromium, emulate, fresh, requested, violations
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
@@ -126,6 +127,22 @@ def test_a_line_is_switched_off_with_its_seeds(page) -> None:
     page.switch_to.active_element.send_keys(Keys.END)
     label = find(page, ".chart output")
     WebDriverWait(page, 20).until(lambda p: label.text == "update 30: bob 0.65")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_reports_and_episodes_can_be_read_by_everyone(
+    browser, report: Path, tmp_path: Path, width: int, theme: str
+) -> None:
+    played, shown = tmp_path / "game.jsonl", tmp_path / "game.html"
+    game = srl_envs.make("connect_four-v0")
+    bots = {seat: srl_envs.make_bot("connect_four-v0", "random", seed=seat) for seat in (0, 1)}
+    srl_envs.play(game, bots, seed=3).save(played)
+    assert main(["watch", str(played), "--html", str(shown)]) == 0
+    for address in (report, shown):
+        fresh(browser, address.as_uri())
+        emulate(browser, width=width, theme=theme)
+        assert violations(browser) == [], address
 
 
 def test_charts_take_the_theme(page) -> None:

@@ -119,6 +119,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(browser, site: Path) -> Iterator[Any]:
     """The overview, freshly opened; afterwards: nothing on the console, nothing fetched elsewhere."""
     fresh(browser, site.as_uri())
+    arrived(browser, "")
     yield browser
     assert browser.get_log("browser") == []
     urls = requested(browser)

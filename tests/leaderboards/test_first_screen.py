@@ -16,7 +16,7 @@ from leaderboards.pages.build import board_data, write_site
 from srl_agents.league.ratings.overall import overall
 from srl_agents.league.ratings.tables import rate
 from srl_agents.league.store.history import LeagueStore
-from tests.browser import CONTRAST, chromium, emulate, fresh
+from tests.browser import CONTRAST, chromium, emulate, fresh, violations
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
@@ -163,6 +163,7 @@ def test_a_phone_shows_cards_that_name_their_values(page, site: Path, theme: str
             [e.getBoundingClientRect().right, getComputedStyle(e, "::before").content])"""
         found = page.execute_script(read, cells)
         assert max(right for right, _ in found) <= 390 - 12
+        assert violations(page) == [], address
         labels = {label.strip('"') for _, label in found}
         assert {"Rank", "Clean", "Tokens"} <= labels, labels
         for selector in (".answer", ".quiet", f"[aria-label='{card}'] td"):

@@ -22,7 +22,7 @@ from shown_site import (
 )
 from synthetic import agents
 
-from tests.browser import CONTRAST, emulate
+from tests.browser import CONTRAST, emulate, violations
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
@@ -339,9 +339,12 @@ def test_no_sideways_scrolling_and_readable_contrast(
                     break
                 find(page, "body").send_keys(Keys.ARROW_RIGHT)
         assert page.execute_script(wide) <= width, address
+        assert violations(page) == [], address
         for selector in selectors:
             for element in all_of(page, selector)[:4]:
                 assert page.execute_script(CONTRAST, element) >= 4.5, (address, selector)
+    for address in ("", "board=split_clues-v0", "board=commons-v0", "board=blotto-v0"):
+        assert violations(go(page, site, address)) == [], address
     go(page, site, "board=connect_four-v0")
     cells = all_of(page, ".matrix :is(td.more, td.less)")
     assert min(page.execute_script(CONTRAST, cell) for cell in cells) >= 4.5

@@ -14,7 +14,7 @@
     const table = el("table", { class: "grid", role: "table" }, el("caption", {}, caption),
       el("colgroup", {}, ...columns.map((column) => sized(el("col", { class: kind(column) }), column))),
       el("thead", {}, el("tr", { "aria-rowindex": 1 }, ...heads)), body);
-    const node = el("div", { class: `scroll grid-scroll${whole ? " whole" : ""}${cards ? " cards" : ""}`, role: "region", tabindex: "0", "aria-label": label }, table);
+    const node = el("div", { class: `scroll grid-scroll${whole ? " whole" : ""}${cards ? " cards" : ""}`, role: "group", tabindex: "0", "aria-label": label }, table);
     const sum = (width, head) => columns.filter((column) => Boolean(column.head) === head).reduce((total, column) => total + width(column), 0) + "rem";
     table.style.setProperty("--head-wide", sum((column) => column.rem, true));
     table.style.setProperty("--rest-wide", sum((column) => column.rem, false));

@@ -10,6 +10,7 @@ function show(index, move) {
     step.classList.toggle("current", i === current);
     step.hidden = single.checked && i !== Math.max(0, current);
   });
+  reach();
   at.textContent =
     current < 0 ? "start" : current === steps.length - 1 ? "the end" : `step ${current + 1} of ${steps.length - 1}`;
   back.disabled = current < 0;
@@ -21,6 +22,17 @@ function show(index, move) {
     steps[current].focus({ preventScroll: true });
   }
 }
+
+/** Texts that scroll can be reached by Tab; short ones are no stops on the way. */
+function reach() {
+  for (const text of document.querySelectorAll("pre")) {
+    if (text.scrollHeight > text.clientHeight + 1) text.tabIndex = 0;
+    else text.removeAttribute("tabindex");
+  }
+}
+
+document.addEventListener("toggle", reach, true);
+window.addEventListener("resize", reach);
 
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -84,7 +84,7 @@ def _results(episode: RecordedEpisode) -> str:
         )
     cut = "<p class=quiet>The episode was cut off before its end.</p>" if game.truncated else ""
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Results"><table class="results">'
+        '<div class="scroll" tabindex="0" role="group" aria-label="Results"><table class="results">'
         f'<thead><tr><th scope="col">seat</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{cut}"
     )
@@ -151,7 +151,7 @@ def _board(board: str | None) -> str:
     """The position that all seats share: what each sees as its own pieces differs."""
     if board is None:
         return ""
-    return f'<div class="board"><h4>the game, as a spectator sees it</h4>{_text(board)}</div>'
+    return f'<div class="board"><h3 class="label">the game, as a spectator sees it</h3>{_text(board)}</div>'
 
 
 def _end(episode: RecordedEpisode) -> str:

@@ -178,7 +178,7 @@
             ...[one.before, one.peak, one.after, one.planned].map((bytes) => el("td", {}, gb(bytes)))))))))))] : [];
   }
 
-  const head = data.runs.map((run) => el("section", { class: "card run", "aria-label": run.label }, el("h3", {}, run.label),
+  const head = data.runs.map((run) => el("section", { class: "card run", "aria-label": run.label }, el("h2", {}, run.label),
     el("dl", { class: "facts" }, ...run.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))));
   const contents = el("nav", { class: "contents", "aria-label": "Sections" },
     ...data.environments.flatMap(({ env, sections: parts }) => parts.map((part) => el("a", { href: `#${place(`${env} ${part.heading}`)}` }, data.environments.length > 1 ? `${env}: ${part.heading}` : part.heading))),

@@ -79,7 +79,7 @@ globalThis.SRL = (() => {
     document.addEventListener("scroll", place, { capture: true, passive: true });
   });
 
-  const scroller = (label, ...content) => el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, ...content);
+  const scroller = (label, ...content) => el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": label }, ...content);
 
   // buttons of which one is pressed; options: [value, text] pairs
   function choice(label, options, chosen, onchoose) {
