@@ -76,7 +76,9 @@ def test_every_match_ends_once_and_as_it_would_have(count: int, room: int, order
     assert episodes == whole
     assert sorted(ended) == list(range(count))
     assert not printed or min(count, 8) > room
-    assert printed or count < 8 or room > 1  # on a busy machine a match may end before another begins
+    assert (
+        printed or count < 8 or room > 1
+    )  # on a busy machine a match may end before another begins
     if printed:
         assert "no memory for more than" in printed[0]
         assert f"live matches {min(count, 8)} -> " in printed[0]
