@@ -214,7 +214,7 @@ class BoardRun:
         """Agent behind an endpoint -> what its replies in finished matches took; see `served.usage`."""
         reports = Reports()
         for record in read_journal(self.folder, self.specs):
-            reports.add(record)
+            reports.add(record.spec.seats, record.served)
         return reports.usage()
 
     def _play(self, specs: Sequence[MatchSpec], finished: Finished) -> None:

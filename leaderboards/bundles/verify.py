@@ -119,7 +119,7 @@ def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, progress: Pr
     faults, reports = 0, Reports()
     for number, record in enumerate(bundle.records()):
         faults += len(record.faults)
-        reports.add(record)
+        reports.add(record.spec.seats, record.served)
         progress("hashes", number + 1, len(bundle.specs))
     if wrong := _time_fault(bundle, datetime.now(UTC)):
         raise BundleError(f"{MANIFEST}: provenance: {wrong}.")

@@ -193,7 +193,7 @@ def contradiction(
             )
     if len(record.transcript.components) != seats:
         return f"components are given for {len(record.transcript.components)} of {seats} seats"
-    if wrong := served_fault(record, endpoints):
+    if wrong := served_fault(record.spec.seats, record.transcript, record.served, endpoints):
         return wrong
     if not set(record.tokens) <= set(models):
         return f"tokens of the seats {sorted(record.tokens)}, models sit on {list(models)}"

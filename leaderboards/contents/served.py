@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from leaderboards.contents.fields import (
     FieldError,
@@ -30,9 +30,7 @@ from srl_agents.engines.endpoint.completions import (
 )
 from srl_agents.engines.endpoint.prices import COST_DIGITS, MOST_PRICE, Price
 from srl_agents.records import Episode, FailedTry, Served, ServedFinish
-
-if TYPE_CHECKING:
-    from leaderboards.contents.record import MatchRecord
+from srl_envs.api.episode import Transcript
 
 ServedTurns = Mapping[int, tuple[Served, ...]]
 """Seat of an endpoint -> what it reported of its turns, in order."""
@@ -100,21 +98,28 @@ def _turn(*row: Any) -> Served:
     return Served(**{**values, "failed_tries": tuple(values["failed_tries"])})
 
 
-def served_fault(record: MatchRecord, endpoints: Mapping[str, Asked]) -> str:
+def served_fault(
+    seats: Sequence[str],
+    transcript: Transcript,
+    served: ServedTurns,
+    endpoints: Mapping[str, Asked],
+) -> str:
     """Whether each reply of an endpoint, and no other, has a report that can be; empty if so.
 
     Args:
-        record: one match.
+        seats: agents of one match, by seat.
+        transcript: of the match.
+        served: what endpoints reported of it.
         endpoints: the agents that answered through an endpoint, by id.
     """
     known, replied = set(endpoints), Counter[int]()
-    for step in record.transcript.steps:
-        replied.update(seat for seat in step.replies if record.spec.seats[seat] in known)
-    reported = {seat: len(turns) for seat, turns in record.served.items()}
+    for step in transcript.steps:
+        replied.update(seat for seat in step.replies if seats[seat] in known)
+    reported = {seat: len(turns) for seat, turns in served.items()}
     if reported != replied:
         return f"endpoints replied {dict(replied)} times by seat, and reported {reported} replies"
-    for seat, turns in record.served.items():
-        asked = endpoints[record.spec.seats[seat]]
+    for seat, turns in served.items():
+        asked = endpoints[seats[seat]]
         for turn in turns:
             if turn.model != asked.model:
                 return f"seat {seat} is {asked.model!r}, a reply of it is from {turn.model!r}"
@@ -139,10 +144,10 @@ class Reports:
     def __init__(self) -> None:
         self._turns: dict[str, list[Served]] = defaultdict(list)
 
-    def add(self, record: MatchRecord) -> None:
-        """Count one match."""
-        for seat, turns in record.served.items():
-            self._turns[record.spec.seats[seat]] += turns
+    def add(self, seats: Sequence[str], served: ServedTurns) -> None:
+        """Count one match of these agents."""
+        for seat, turns in served.items():
+            self._turns[seats[seat]] += turns
 
     def notes(self) -> list[str]:
         """Sentences on each agent: how its replies ended, unless by themselves, and what they took."""

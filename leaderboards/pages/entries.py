@@ -93,7 +93,7 @@ def usage_of(entries: Iterable[Entry]) -> dict[tuple[str, str], dict[str, Any]]:
             continue
         reports = Reports()
         for record in bundle.records():
-            reports.add(record)
+            reports.add(record.spec.seats, record.served)
         for name, usage in reports.usage().items():
             price = bundle.prices.get(name)
             found[bundle.root, name] = usage | {

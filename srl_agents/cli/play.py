@@ -20,7 +20,7 @@ from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, RandomOptions, ReplyOptions
 from srl_agents.cli.person.keyboard import Human, LeaveGameError, require_terminal
-from srl_agents.cli.views.transcript import TranscriptView
+from srl_agents.cli.views.transcript import Result, TranscriptView
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.records import plain_json
 from srl_envs.api.episode import Recorder, Transcript
@@ -190,23 +190,6 @@ def play_one(
     for seat in [s for s, name in names.items() if name == HUMAN] or [0]:
         view.last_look(seat, observations[env.possible_agents[seat]]["text"])
     return recorder.transcript()
-
-
-@dataclass(frozen=True)
-class Result:
-    """Results of one policy of the command line over all games."""
-
-    name: str
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    outcome: float
-    """Mean, in [-1, 1]."""
-    reward: float
-    """Mean, with what invalid replies cost."""
-    invalid: float
-    """Share of its replies that were refused."""
 
 
 @dataclass

@@ -25,8 +25,8 @@ from srl_envs.errors import ConfigError
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
-    from srl_agents.trainers.dpo import DPOLearner, PreferencePairs
-    from srl_agents.trainers.experience import Teachers
+    from srl_agents.trainers.experience import Experience, Teachers
+    from srl_agents.trainers.learner import AdapterLearner
 
 PairLoss = Literal[
     "sigmoid", "sigmoid_norm", "hinge", "ipo", "robust", "exo_pair", "nca_pair", "bco_pair",
@@ -104,7 +104,7 @@ class DPOSettings(ReferenceSettings):
 
     def make_learner(
         self, name: str, base: BaseModel, *, temperature: float, seed: int
-    ) -> DPOLearner:
+    ) -> AdapterLearner[Any]:
         """See `AlgorithmSettings`; the temperature makes no difference to pairs."""
         from srl_agents.trainers.dpo import DPOLearner  # noqa: PLC0415 - torch and TRL: seconds
 
@@ -115,7 +115,7 @@ class DPOSettings(ReferenceSettings):
         learners: Mapping[str, Any],
         credit: Credit,
         teachers: Teachers,
-    ) -> PreferencePairs:
+    ) -> Experience:
         """See `AlgorithmSettings`; a teacher has no say in pairs."""
         from srl_agents.trainers.dpo import PreferencePairs  # noqa: PLC0415 - as above
 

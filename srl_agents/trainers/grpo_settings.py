@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers.experience import AdvantageRows, Teachers
-    from srl_agents.trainers.grpo import GRPOLearner
+    from srl_agents.trainers.learner import AdapterLearner
 
 LossType = Literal[
     "grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo", "rloo"
@@ -177,7 +177,7 @@ class GRPOSettings(TokenLossSettings):
 
     def make_learner(
         self, name: str, base: BaseModel, *, temperature: float, seed: int
-    ) -> GRPOLearner:
+    ) -> AdapterLearner[Any]:
         """See `AlgorithmSettings`."""
         from srl_agents.trainers.grpo import GRPOLearner  # noqa: PLC0415 - torch and TRL: seconds
 

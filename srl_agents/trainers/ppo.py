@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,9 +34,7 @@ from srl_agents.trainers.policy_gradient import (
     reference_adapter,
     token_logprobs,
 )
-
-if TYPE_CHECKING:  # the settings make this learner
-    from srl_agents.trainers.ppo_settings import PPOSettings
+from srl_agents.trainers.ppo_settings import PPOSettings
 
 
 class ValueHead(torch.nn.Module):

@@ -22,8 +22,8 @@ from srl_envs.reading.settings import refuse_unread
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
-    from srl_agents.trainers.experience import Teachers
-    from srl_agents.trainers.ppo import CriticRows, PPOLearner
+    from srl_agents.trainers.experience import Experience, Teachers
+    from srl_agents.trainers.learner import AdapterLearner
 
 CRITICS = ("detached", "shared", "base", "adapter")
 
@@ -114,7 +114,7 @@ class PPOSettings(TokenLossSettings):
 
     def make_learner(
         self, name: str, base: BaseModel, *, temperature: float, seed: int
-    ) -> PPOLearner:
+    ) -> AdapterLearner[Any]:
         """See `AlgorithmSettings`."""
         from srl_agents.trainers.ppo import PPOLearner  # noqa: PLC0415 - torch and TRL: seconds
 
@@ -122,7 +122,7 @@ class PPOSettings(TokenLossSettings):
 
     def make_experience(
         self, learners: Mapping[str, Any], credit: Credit, teachers: Teachers
-    ) -> CriticRows:
+    ) -> Experience:
         """See `AlgorithmSettings`."""
         from srl_agents.trainers.ppo import CriticRows  # noqa: PLC0415 - as above
 

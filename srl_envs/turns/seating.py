@@ -6,19 +6,43 @@ A seat is a number wherever policies are seated (`play`, `make_single`); it is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from srl_envs.errors import ConfigError, InvalidActionError
 from srl_envs.registry import EnvSpec, Policy
 from srl_envs.turns.bots import bot_of
 
 if TYPE_CHECKING:
-    from srl_envs.parallel import GameEnv
+    import numpy as np
+
+    from srl_envs.core import Split
 
 
-def require_seat(env: GameEnv, place: str, seat: object) -> None:
+class Seated(Protocol):
+    """What `srl_envs.parallel.GameEnv` says of its seats and of the running episode."""
+
+    env_spec: EnvSpec
+    possible_agents: list[str]
+
+    @property
+    def split(self) -> Split:
+        """Of the running episode."""
+
+    @property
+    def seed(self) -> int:
+        """Of the running episode."""
+
+    @property
+    def on_move(self) -> Sequence[str]:
+        """Names of the agents that reply now."""
+
+    def sample_legal(self, seat: int, rng: np.random.Generator) -> str | None:
+        """A legal action's body for a seat on move."""
+
+
+def require_seat(env: Seated, place: str, seat: object) -> None:
     """Refuse a value that is not a seat number of ``env``; ``place`` starts the message and quotes ``seat``.
 
     Raises:
@@ -47,7 +71,7 @@ def require_policy(spec: EnvSpec, place: str, policy: object) -> None:
         )
 
 
-def require_opponents(env: GameEnv, opponents: Mapping[int, Policy | str]) -> None:
+def require_opponents(env: Seated, opponents: Mapping[int, Policy | str]) -> None:
     """Refuse opponents that cannot be seated; seats may be left out.
 
     Raises:
@@ -63,7 +87,7 @@ def require_opponents(env: GameEnv, opponents: Mapping[int, Policy | str]) -> No
         require_policy(env.env_spec, f"opponents[{seat}]", policy)
 
 
-def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
+def require_seated(env: Seated, policies: Mapping[int, Policy | str]) -> None:
     """Refuse policies that do not fill the seats of ``env``, as `srl_envs.play` takes them.
 
     Raises:
@@ -88,7 +112,7 @@ def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
         raise ConfigError(f"{env.env_spec.id} has seats 0 to {seats - 1}; no policy for {missing}.")
 
 
-def seat_policies(env: GameEnv, policies: Mapping[int, Policy | str]) -> dict[int, Policy]:
+def seat_policies(env: Seated, policies: Mapping[int, Policy | str]) -> dict[int, Policy]:
     """Seat -> policy for the running episode, from which the seeds of named bots follow."""
     from srl_envs.core import Streams, episode_entropy  # noqa: PLC0415 - imports numpy
 

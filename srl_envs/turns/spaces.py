@@ -12,7 +12,7 @@ import copy
 import multiprocessing
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from gymnasium.spaces import Text
@@ -24,9 +24,7 @@ from gymnasium.vector.utils import (
 from numpy.typing import NDArray
 
 from srl_envs.turns.grammar import MAX_REPLY_CHARS, action
-
-if TYPE_CHECKING:
-    from srl_envs.parallel import GameEnv
+from srl_envs.turns.seating import Seated
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz 0123456789"
 _LEGAL_SHARE = 0.9
@@ -119,7 +117,7 @@ class LegalText(AnyText):
 class LegalMoves:
     """Draws a legal action body for one seat of a live environment; what `LegalText` samples from."""
 
-    def __init__(self, env: GameEnv, seat: int) -> None:
+    def __init__(self, env: Seated, seat: int) -> None:
         self._env, self._seat = env, seat
 
     def __call__(self, rng: np.random.Generator) -> str | None:

@@ -8,15 +8,13 @@ import itertools
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_agents.agents.grammar import HUMAN
 from srl_envs.api.episode import Transcript
 from srl_envs.core import seat_name
-
-if TYPE_CHECKING:
-    from srl_agents.cli.play import Result
 
 LONGEST_SHOWN = 4000
 """Characters of one text that are shown; the rest is counted."""
@@ -27,6 +25,23 @@ _GAP_LINES = 2
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _SLOW_S = 0.5
 """Replies that took longer show how long."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Results of one policy of the command line over all games."""
+
+    name: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    outcome: float
+    """Mean, in [-1, 1]."""
+    reward: float
+    """Mean, with what invalid replies cost."""
+    invalid: float
+    """Share of its replies that were refused."""
 
 
 def news(before: str, after: str) -> str:
