@@ -11,6 +11,8 @@ from typing import Any
 
 _PATIENCE_S = 5.0
 """For one handler whose connection was closed."""
+MOST_CONNECTIONS = 256
+"""Open at once; each has a thread. Further ones are closed at once, and their clients try again."""
 
 
 class ClosingServer(ThreadingHTTPServer):
@@ -28,11 +30,14 @@ class ClosingServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """See `socketserver.ThreadingMixIn`."""
+        self._serving = {known: link for known, link in self._serving.items() if known.is_alive()}
+        if len(self._serving) >= MOST_CONNECTIONS:
+            self.shutdown_request(request)
+            return
         thread = threading.Thread(
             target=self.process_request_thread, args=(request, client_address), daemon=True
         )
-        alive = {known: link for known, link in self._serving.items() if known.is_alive()}
-        self._serving = {**alive, thread: request}
+        self._serving = {**self._serving, thread: request}
         thread.start()
 
     def server_close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +13,15 @@ from typing import Any
 import httpx2
 import pytest
 
+from srl_agents import closing_server
+from srl_agents.cli.pages.desk import handler
 from srl_agents.cli.pages.desk.handler import desk_server
-from srl_agents.cli.pages.desk.questions import LEFT_S, Desk
+from srl_agents.cli.pages.desk.questions import LEFT_S, MOST_QUESTIONS, Desk
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
+from tests.browser import chromium, violations
 from tests.srl_agents.engines.test_endpoint_tries import an_engine, ask
 from tests.training_runs import train_run
 
@@ -48,6 +52,13 @@ def a_person(url: str, reply: Callable[[str], str], after_s: float = 0.0) -> Ite
     finally:
         over.set()
         thread.join()
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
 
 
 class AtDesk:
@@ -136,6 +147,83 @@ def test_other_requests_are_refused_by_name() -> None:
         ):
             assert answer.status_code == status
             assert answer.json()["error"]["message"]
+
+
+def raw(url: str, sent: bytes) -> bytes:
+    """What comes back for these bytes, until the server closes the connection."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as link:
+        link.sendall(sent)
+        return b"".join(iter(lambda: link.recv(4096), b""))
+
+
+@pytest.mark.parametrize(
+    "length", ["-1", "x", "", "\xb2", "9" * 5000, str(1 + (1 << 20)), "1e3", "+5"]
+)
+def test_a_wrong_length_is_refused_in_one_line(length: str, capfd) -> None:
+    with desk_server(Desk(), "127.0.0.1", 0) as url:
+        host = url.removeprefix("http://")
+        head = f"POST /reply HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
+        assert b" 413 " in raw(url, head.encode("latin-1")).split(b"\r\n")[0]
+    assert capfd.readouterr().err == ""
+
+
+def test_silent_clients_and_halves_of_requests_are_closed(monkeypatch, capfd) -> None:
+    monkeypatch.setattr(handler._Handler, "timeout", 0.2)
+    with desk_server(Desk(), "127.0.0.1", 0) as url:
+        host = url.removeprefix("http://")
+        head = f"POST /reply HTTP/1.1\r\nHost: {host}\r\nContent-Length: 50\r\n\r\n"
+        for sent in (b"", b"GET / HT", head.encode(), head.encode() + b"{"):
+            assert raw(url, sent) == b""
+    assert capfd.readouterr().err == ""
+
+
+def test_questions_and_connections_are_bounded(monkeypatch) -> None:
+    desk, chat = Desk(), {"model": "human", "messages": CHAT}
+    for number in range(MOST_QUESTIONS):
+        desk._new([{"role": "user", "content": str(number)}], lambda: False)
+    with (
+        desk_server(desk, "127.0.0.1", 0) as url,
+        httpx2.Client(base_url=url, trust_env=False) as client,
+    ):
+        full = client.post("/v1/chat/completions", json=chat)
+        assert (full.status_code, full.json()["error"]["message"][:12]) == (503, "64 questions")
+        found = client.get("/waiting").json()
+        assert (len(found["questions"]), found["more"]) == (8, MOST_QUESTIONS - 8)
+        monkeypatch.setattr(closing_server, "MOST_CONNECTIONS", 3)
+        host, _, port = url.removeprefix("http://").partition(":")
+        links = [socket.create_connection((host, int(port)), timeout=10) for _ in range(4)]
+        assert links[-1].recv(1) == b""  # the client above and two of these are served
+        for link in links:
+            link.close()
+
+
+@pytest.mark.slow
+def test_a_draft_survives_a_reload_and_another_tab_until_it_is_sent() -> None:
+    desk = Desk()
+    with desk_server(desk, "127.0.0.1", 0) as url, chromium() as browser:
+        for words in ("first", "second"):
+            desk._new([{"role": "user", "content": words}], lambda: False)
+        box = "return document.getElementById('reply').value"
+        look = "return document.getElementById('observation').textContent"
+
+        def shows(question: str, text: str) -> bool:
+            until(lambda: browser.execute_script(look) == question)
+            return bool(browser.execute_script(box) == text)
+
+        browser.get(url)
+        assert shows("first", "")
+        assert violations(browser) == []
+        browser.find_element("id", "reply").send_keys("my long reply")
+        browser.refresh()
+        assert shows("first", "my long reply")
+        browser.switch_to.new_window("tab")
+        browser.get(url)
+        assert shows("first", "my long reply")
+        browser.find_element("css selector", "button").click()
+        assert shows("second", "")
+        assert desk._questions[1].reply == "<action>my long reply</action>"
+        assert browser.execute_script("return localStorage.length") == 0
 
 
 @pytest.mark.slow

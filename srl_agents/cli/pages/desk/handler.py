@@ -15,13 +15,17 @@ from ipaddress import ip_address
 from typing import Any
 
 from srl_agents.agents.grammar import HUMAN
-from srl_agents.cli.pages.desk.questions import Desk
+from srl_agents.cli.pages.desk.questions import MOST_QUESTIONS, Desk, DeskFullError
 from srl_agents.closing_server import ClosingServer, serving
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 1 << 20
 """Most bytes of one request."""
+_SHOWN = 8
+"""Questions whose texts the page gets; of the others it is told how many wait."""
+_SILENT_S = 30.0
+"""After which a connection is closed whose client sends nothing, or only part of a request."""
 _FILES = {
     "/": ("desk", "desk.html", "text/html"),
     "/desk.js": ("desk", "desk.js", "text/javascript"),
@@ -63,6 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    timeout = _SILENT_S
     desk: Desk
 
     def do_GET(self) -> None:
@@ -74,7 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
             content = (files(f"srl_agents.cli.pages.{package}") / name).read_bytes()
             self._send(200, content, f"{kind}; charset=utf-8")
         elif self.path == "/waiting":
-            self._tell(200, {"questions": self.desk.waiting(), "answered": self.desk.answered})
+            waiting = self.desk.waiting()
+            shown, more = waiting[:_SHOWN], len(waiting[_SHOWN:])
+            self._tell(200, {"questions": shown, "more": more, "answered": self.desk.answered})
         elif self.path == "/v1/models":
             self._tell(200, {"object": "list", "data": [{"id": HUMAN, "object": "model"}]})
         else:
@@ -113,7 +120,13 @@ class _Handler(BaseHTTPRequestHandler):
             reply: str | None = _READY
         else:
             asked = [{"role": str(m.get("role")), "content": m["content"]} for m in chat]
-            reply = self.desk.ask(asked, self._gone)
+            try:
+                reply = self.desk.ask(asked, self._gone)
+            except DeskFullError:
+                self._refuse(
+                    503, f"{MOST_QUESTIONS} questions wait for the person; ask again later."
+                )
+                return
         if reply is None:
             self.close_connection = True
             return
@@ -155,11 +168,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> dict[str, Any] | None:
         """The request's JSON; None where it was refused. A page from elsewhere cannot send this type."""
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _MOST_BYTES:
+        digits = length.isascii() and length.isdecimal() and len(length) <= len(str(_MOST_BYTES))
+        if not digits or int(length) > _MOST_BYTES:
             self.close_connection = True
-            self._refuse(413, "a body of known length, of at most 4 MiB, is wanted.")
+            self._refuse(413, "a body of known length, of at most 1 MiB, is wanted.")
             return None
         raw = self.rfile.read(int(length))
+        if len(raw) < int(length):  # the client has gone
+            self.close_connection = True
+            return None
         if self.headers.get_content_type() != "application/json":
             self._refuse(415, "application/json is wanted.")
             return None

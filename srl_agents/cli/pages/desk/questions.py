@@ -13,7 +13,13 @@ from srl_envs.turns.grammar import OPEN, action
 Chat = list[dict[str, str]]
 LEFT_S = 120.0
 """Seconds that a question stays after its client stopped waiting, because the client may ask again."""
+MOST_QUESTIONS = 64
+"""That wait at once."""
 _LOOK_S = 0.2
+
+
+class DeskFullError(Exception):
+    """As many questions wait as a desk keeps."""
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +55,11 @@ class Desk:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def ask(self, chat: Chat, gone: Callable[[], bool]) -> str | None:
-        """The person's reply; None if ``gone`` reports that the client stopped waiting."""
+        """The person's reply; None if ``gone`` reports that the client stopped waiting.
+
+        Raises:
+            DeskFullError: too many questions wait.
+        """
         with self._changed:
             question = self._left_behind(chat) or self._new(chat, gone)
             question.waited_for, question.gone = True, gone
@@ -91,6 +101,8 @@ class Desk:
             return True
 
     def _new(self, chat: Chat, gone: Callable[[], bool]) -> Question:
+        if len(self._questions) >= MOST_QUESTIONS:
+            raise DeskFullError
         self._asked += 1
         question = Question(self._asked, chat, self.clock(), gone)
         self._questions[question.number] = question
