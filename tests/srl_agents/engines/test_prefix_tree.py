@@ -181,6 +181,25 @@ def test_memory_of_what_is_dropped_is_free_at_once_without_a_search_for_circles(
         gc.enable()
 
 
+@pytest.mark.parametrize("policy", ONLINE)
+def test_a_long_run_holds_what_the_limit_allows_and_no_more(policy: Eviction) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        tree = PrefixTree(1, 40, policy)
+        values: list[weakref.ref[torch.Tensor]] = []
+        for number in range(2000):
+            row, _ = enter(tree, "a", (1, 2, number % 97, number % 11, number))
+            values += [weakref.ref(node.kv) for node in row.end.path() if node.kv is not None]
+            tree.leave(row.end, row)
+            tree.shrink()
+        del row
+        alive = {id(value): value for ref in values if (value := ref()) is not None}
+        assert sum(value.shape[-2] for value in alive.values()) == tree.bytes <= 40
+    finally:
+        gc.enable()
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(ConfigError, match="lru"):
         PrefixTree(1, 1, "fifo")  # type: ignore[arg-type]
