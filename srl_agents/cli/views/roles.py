@@ -83,6 +83,7 @@ def shown(state: RunState) -> RenderableType:
         ("staleness", [f"{name} {lag:.2f} steps" for name, lag in state.staleness.items()]),
         ("phases", [f"{name} {share:.0%}" for name, share in state.phases.items()]),
         ("tokens/s", [f"{name} {rate:,.0f}" for name, rate in state.rates.items()]),
+        ("spent", [f"{name} {value:,.0f}" for name, value in state.spent.items()]),
         ("seconds", [f"{name} {value:.2f}" for name, value in state.seconds.items()]),
         ("workers", [f"{count:.0f} {doing}" for doing, count in state.workers.items()]),
         ("versions", [f"{state.versions} published"] if state.versions else []),

@@ -89,6 +89,8 @@ class RunState:
     """Tokens per second, of play and of learning."""
     seconds: Numbers = field(default_factory=dict)
     """Seconds of the last update: play, learning, the transfer of new versions, and waits between them."""
+    spent: Numbers = field(default_factory=dict)
+    """All that the run spent so far, by name of the limit (`srl_agents.league.settings.LIMITS`)."""
     conductor: Numbers = field(default_factory=dict)
     """The conductor's numbers in the last update, by its metrics' names."""
     cache: Numbers = field(default_factory=dict)
@@ -170,6 +172,7 @@ class RunWatch:
                 if "version_lag" in values
             },
             phases=under("phase/", run),
+            spent=under("spent/", run),
             conductor=under("conductor/", run),
             cache={
                 key: value
@@ -233,13 +236,14 @@ class RunWatch:
                 continue
             try:
                 with direct.open(f"{desk}/waiting", timeout=_DESK_S) as answer:
-                    asked = json.load(answer)["questions"]
+                    found = json.load(answer)
+                    asked, more = found["questions"], int(found["more"])
                 waits = [float(one["waits_s"]) for one in asked if one["waited_for"]]
             except (OSError, ValueError, KeyError, TypeError):
                 yield f"no desk answers at {desk} (srl serve human)"
                 continue
             if waits:
-                yield f"{len(waits)} asked at {desk}, waited for {max(waits):,.0f} s: answer there"
+                yield f"{len(waits) + more} asked at {desk}, waited for {max(waits):,.0f} s: answer there"
 
     def _workers(self) -> Numbers:
         """Workers by state, as the process that asks them wrote last."""

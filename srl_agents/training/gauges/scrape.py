@@ -68,6 +68,7 @@ def gauges_of(state: RunState) -> list[Gauge]:
             "queue",
             {k: float(q.whole) for k, q in queues.items()},
         ),
+        each("srl_spent", "Tokens and seconds of processors so far", "limit", state.spent),
         each(
             "srl_staleness_steps", "Mean age of the rows learned from", "learner", state.staleness
         ),

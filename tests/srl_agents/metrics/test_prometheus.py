@@ -64,7 +64,7 @@ def test_a_look_at_a_run_is_served_anew_for_each_request() -> None:
             Process(role="sandbox", pid=8, cores=None, memory_mib=1.0),
         ],
         queues=[Queue(name="matches of update 3", done=1, whole=4)],
-        staleness={"alice": 1.25}, phases={"play": 0.75}, rates={"play": 400.0},
+        staleness={"alice": 1.25}, phases={"play": 0.75}, spent={"tokens": 900.0}, rates={"play": 400.0},
         seconds={"transfer of new versions": 0.01}, versions=3, faults=["loss_spike"],
         workers={"playing": 2.0, "lost": 1.0},
         conductor={"requests/0": 7.0, "requests/1": 5.0, "known_share": 0.75, "moved": 2.0},
@@ -109,6 +109,7 @@ def test_a_look_at_a_run_is_served_anew_for_each_request() -> None:
     assert values[("srl_queue_whole", "r", "matches of update 3")] == 4.0
     assert values[("srl_staleness_steps", "r", "alice")] == 1.25
     assert values[("srl_phase_share", "r", "play")] == 0.75
+    assert values[("srl_spent", "r", "tokens")] == 900.0
     assert values[("srl_tokens_per_second", "r", "play")] == 400.0
     assert values[("srl_seconds", "r", "transfer of new versions")] == 0.01
     assert values[("srl_workers", "r", "playing")] == 2.0
