@@ -30,7 +30,8 @@ RECORD = {
     "update": 3,
     "run": {
         "generate_s": 1.5, "train_s": 0.5, "publish_s": 0.01, "wait_s": 0.2, "tokens_per_s": 400.0,
-        "train_tokens_per_s": None, "phase/play": 0.75, "phase/update": 0.25, "fault/loss_spike": 1.0, "spent/tokens": 5000.0,
+        "train_tokens_per_s": None, "phase/play": 0.75, "phase/update": 0.25, "fault/loss_spike": 1.0,
+        "spent/tokens": 5000.0,
     },
     "learners": {"alice": {"version_lag": 1.25}, "bob": {"version_lag": None}},
 }  # fmt: skip
