@@ -87,7 +87,18 @@ def _python(name: str) -> Callable[[Path], int]:
 PARTS = {
     "long": Part(
         "tests marked `nightly`: learning on the real model, long kills, whole corpora",
-        _logged(sys.executable, "-m", "pytest", "-m", "nightly", "--durations", "20"),
+        _logged(
+            sys.executable,
+            "-m",
+            "tests.workers",
+            "-n",
+            "2",
+            "--",
+            "-m",
+            "nightly",
+            "--durations",
+            "20",
+        ),
     ),
     "doors": Part("games through SkyRL, AReaL, veRL and verifiers", _logged("make", "doors")),
     "inspect": Part("`srl eval` through Inspect", _logged("make", "inspect")),

@@ -108,11 +108,11 @@ def _transcript(env: GameEnv, seed: int, *, reshuffled: bool) -> Transcript:
 
 
 def _reshuffle(env: GameEnv, recorder: Recorder, number: int) -> None:
-    """Draw anew what is left to chance, and hold that no seat sees it and that the state can be saved."""
+    """Draw anew what is left to chance, and hold that no seat sees it."""
     game, agents = env.unwrapped.game, env.possible_agents
 
     def seen() -> list[object]:
-        state = game.decode(json.loads(json.dumps(env.get_state()["state"])))
+        state = game.decode(env.get_state()["state"])
         return [game.to_move(state), [game.observe(state, seat) for seat in range(len(agents))]]
 
     before = seen()
