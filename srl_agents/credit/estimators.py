@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from srl_agents.credit.forks import Forest
 from srl_agents.credit.group_relative import role_advantages
 from srl_agents.credit.returns import gae
 from srl_agents.kinds import Kinds, class_of
-
-if TYPE_CHECKING:
-    from srl_agents.credit.settings import CreditSettings
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -57,6 +54,26 @@ Advantages = tuple[Floats, Flags, dict[str, float]]
 """(E, K) advantages, (E, K) what carries no signal and is left out, and metrics."""
 
 
+class EstimatorSettings(Protocol):
+    """What estimators read of `srl_agents.credit.settings.CreditSettings`."""
+
+    @property
+    def discount(self) -> float:
+        """Of the next turn's worth."""
+
+    @property
+    def trace(self) -> float:
+        """GAE's lambda."""
+
+    @property
+    def baseline_decay(self) -> float:
+        """Weight of the past in a baseline that remembers."""
+
+    @property
+    def estimator_options(self) -> Mapping[str, Any]:
+        """Only estimators of other packages: what they read."""
+
+
 class Estimator(ABC):
     """Turns returns into advantages, and remembers what it needs between updates.
 
@@ -80,7 +97,7 @@ class Estimator(ABC):
     needs_answers: ClassVar[bool] = False
     """Whether it reads how likely the right answer was at every turn (`Earned.answers_EK`)."""
 
-    def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
+    def __init__(self, settings: EstimatorSettings, *, scale: bool) -> None:
         self.settings, self.scale = settings, scale
 
     @abstractmethod
@@ -136,7 +153,7 @@ class RoleMean(Estimator):
 
     reads: ClassVar[tuple[str, ...]] = ("baseline_decay",)
 
-    def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
+    def __init__(self, settings: EstimatorSettings, *, scale: bool) -> None:
         super().__init__(settings, scale=scale)
         self._baselines = RoleBaselines(settings.baseline_decay)
 

@@ -74,8 +74,10 @@ def _made(settings: CreditSettings) -> Estimator:
     return ESTIMATORS.find(settings.estimator)(settings, scale=False)
 
 
-def _asked(estimator: Estimator, update: int, learner: str = "alice") -> Advantages:
-    return estimator.advantages(_earned(estimator.settings, update, learner))
+def _asked(
+    estimator: Estimator, settings: CreditSettings, update: int, learner: str = "alice"
+) -> Advantages:
+    return estimator.advantages(_earned(settings, update, learner))
 
 
 def _same(one: Advantages, other: Advantages) -> bool:
@@ -117,20 +119,20 @@ def _check_reading(settings: CreditSettings) -> None:
 def _check_state(settings: CreditSettings) -> None:
     whole, again = _made(settings), _made(settings)
     for update in range(_UPDATES):
-        _asked(whole, update)
+        _asked(whole, settings, update)
     text = json.dumps(whole.state())
     again.load_state(json.loads(text))
     require(json.dumps(again.state()) == text, "what was loaded is another state")
     for update in range(_UPDATES, 2 * _UPDATES):
-        same = _same(_asked(whole, update), _asked(again, update))
+        same = _same(_asked(whole, settings, update), _asked(again, settings, update))
         require(same, f"update {update} of a resumed run gets other advantages")
 
 
 def _check_learners(settings: CreditSettings) -> None:
     single, beside = _made(settings), _made(settings)
     for update in range(_UPDATES):
-        _asked(beside, update + 100, learner="bob")
-        same = _same(_asked(single, update), _asked(beside, update))
+        _asked(beside, settings, update + 100, learner="bob")
+        same = _same(_asked(single, settings, update), _asked(beside, settings, update))
         require(same, "what another learner earned changes the advantages")
 
 

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from datasets import Dataset
@@ -21,10 +21,12 @@ from srl_agents.credit.preferences import Preference, PreferenceBatch, preferenc
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.records import Episode
-from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.passes.own_head import OwnHead
 from srl_agents.trainers.policy_gradient import reference_adapter
+
+if TYPE_CHECKING:  # the settings make this learner
+    from srl_agents.trainers.dpo_settings import DPOSettings
 
 _REPORTED = ("rewards/accuracies", "rewards/margins", "rewards/chosen", "rewards/rejected")
 

@@ -6,13 +6,13 @@ Source: arXiv:2402.03300; variants in `grpo_settings.VARIANTS`. Advantages come 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
-from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.passes.attention_reach import sharing_of
 from srl_agents.trainers.policy_gradient import (
@@ -24,6 +24,9 @@ from srl_agents.trainers.policy_gradient import (
     reference_adapter,
     token_logprobs,
 )
+
+if TYPE_CHECKING:  # the settings make this learner
+    from srl_agents.trainers.grpo_settings import GRPOSettings
 
 
 class GRPOLearner(AdapterLearner[TrainingBatch]):

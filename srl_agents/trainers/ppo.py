@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,7 +34,9 @@ from srl_agents.trainers.policy_gradient import (
     reference_adapter,
     token_logprobs,
 )
-from srl_agents.trainers.ppo_settings import PPOSettings
+
+if TYPE_CHECKING:  # the settings make this learner
+    from srl_agents.trainers.ppo_settings import PPOSettings
 
 
 class ValueHead(torch.nn.Module):
