@@ -11,8 +11,6 @@ from typing import Any
 
 _PATIENCE_S = 5.0
 """For one handler whose connection was closed."""
-MOST_CONNECTIONS = 256
-"""Open at once; each has a thread. Further ones are closed at once, and their clients try again."""
 
 
 class ClosingServer(ThreadingHTTPServer):
@@ -23,6 +21,8 @@ class ClosingServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    most_connections: int | None = None
+    """Open at once, each with a thread; further ones are closed at once. None: as many as come."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._serving: dict[threading.Thread, socket.socket] = {}
@@ -31,7 +31,7 @@ class ClosingServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """See `socketserver.ThreadingMixIn`."""
         self._serving = {known: link for known, link in self._serving.items() if known.is_alive()}
-        if len(self._serving) >= MOST_CONNECTIONS:
+        if self.most_connections is not None and len(self._serving) >= self.most_connections:
             self.shutdown_request(request)
             return
         thread = threading.Thread(

@@ -13,7 +13,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from srl_agents import closing_server
 from srl_agents.cli.pages.desk import handler
 from srl_agents.cli.pages.desk.handler import desk_server
 from srl_agents.cli.pages.desk.questions import LEFT_S, MOST_QUESTIONS, Desk
@@ -190,7 +189,7 @@ def test_questions_and_connections_are_bounded(monkeypatch) -> None:
         assert (full.status_code, full.json()["error"]["message"][:12]) == (503, "64 questions")
         found = client.get("/waiting").json()
         assert (len(found["questions"]), found["more"]) == (8, MOST_QUESTIONS - 8)
-        monkeypatch.setattr(closing_server, "MOST_CONNECTIONS", 3)
+        monkeypatch.setattr(handler._Server, "most_connections", 3)
         host, _, port = url.removeprefix("http://").partition(":")
         links = [socket.create_connection((host, int(port)), timeout=10) for _ in range(4)]
         assert links[-1].recv(1) == b""  # the client above and two of these are served

@@ -57,6 +57,8 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
 
 
 class _Server(ClosingServer):
+    most_connections = 256
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing for a client that disconnects while it waits: it asks again."""
         if not isinstance(sys.exception(), ConnectionError):
