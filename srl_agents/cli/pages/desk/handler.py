@@ -23,7 +23,7 @@ from srl_envs.errors import ConfigError
 _MOST_BYTES = 1 << 20
 """Most bytes of one request."""
 _SHOWN = 8
-"""Questions whose texts the page gets; of the others it is told how many wait."""
+"""Most questions that the page gets in full; it gets the number of the others."""
 _SILENT_S = 30.0
 """After which a connection is closed whose client sends nothing, or only part of a request."""
 _FILES = {
