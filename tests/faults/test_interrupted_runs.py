@@ -59,8 +59,12 @@ SECONDS = 120
 def signalled(arguments: list[str], number: int, phase: str, update: int) -> None:
     """The command, in which a signal comes as a phase of an update begins."""
 
+    sent = []
+
     def send() -> None:
-        os.kill(os.getpid(), number)
+        if not sent:
+            sent.append(number)
+            os.kill(os.getpid(), number)
 
     def strike(owner: Any, name: str) -> None:
         whole = getattr(owner, name)
@@ -122,11 +126,14 @@ def contents(run: Path) -> dict[str, Any]:
         run.glob("models/*/*.safetensors")
     )
     assert adapters
-    requests = (run / REQUESTS).read_text().splitlines()
+    requests = map(json.loads, (run / REQUESTS).read_text().splitlines())
+    by_match = sorted(
+        requests, key=lambda line: line["session"]
+    )  # in the file the clock orders them
     return {
         "matches": matches,
         "transcripts": (run / TRANSCRIPTS).read_bytes(),
-        "requests": [{**json.loads(line), "timestamp": 0} for line in requests],
+        "requests": [{**line, "timestamp": 0} for line in by_match],
         "memory": [
             (line["update"], line["phase"])
             for line in map(json.loads, (run / TRACE).read_text().splitlines())

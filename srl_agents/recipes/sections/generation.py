@@ -21,7 +21,7 @@ class GenerationSettings:
     waits for the update, and training for its matches."""
     part_matches: int = 0
     """Most matches that are played together, in whole groups; a process that dies, or a worker, loses those
-    of one part. 0: all that are ordered and not played."""
+    of one part. 0: those of an update, in the order ``exact`` whole, in ``free`` those not played."""
     max_staleness: int = 4
     """Steps of its learner that a row may be old when it is learned from; older rows are dropped and
     counted."""

@@ -73,7 +73,7 @@ class Generator:
         policies: agent id -> policy; gets those of each order.
         drawn_as: likewise, with their labels.
         switch: whether learners' turns are written by the newest version that was ordered.
-        part_matches: most matches that are played together; 0: all.
+        part_matches: most matches that are played together; 0: as in `GenerationSettings`.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Generator:
         played.refresh()
 
         def keep(episode: Episode, _: object) -> None:
+            requests = self._rollouts.take_requests(episode.spec)
             if episode.spec.match_id not in played.episodes:
-                requests = self._rollouts.take_requests(episode.spec)
                 self._buffer.add(number, episode, time.monotonic(), requests)
 
         while specs := self._together(order, played.episodes):
@@ -159,9 +159,10 @@ class Generator:
 
     def _together(self, order: MatchOrder, episodes: dict[str, Episode]) -> Sequence[MatchSpec]:
         """What is played together next: the first part that is not played, or all matches that are not."""
-        if not self._part_matches:
+        if self._rollouts.order == "free" and not self._part_matches:
             return left(order, episodes)
-        return next((part.specs for part in due(order, episodes, self._part_matches)), ())
+        parts = due(order, episodes, self._part_matches or len(order.specs))
+        return next((part.specs for part in parts), ())
 
     async def _follow(self) -> None:
         """Let the learners of every new order write from now on."""

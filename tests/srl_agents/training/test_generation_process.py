@@ -122,6 +122,29 @@ def test_a_process_that_dies_is_followed_by_one_that_plays_the_rest_under_the_sa
         assert lines == len(each.specs)
 
 
+def test_in_exact_order_a_process_plays_an_update_whole_that_another_died_in(
+    tmp_path: Path,
+) -> None:
+    """A smaller batch would round differently."""
+    asked: list[tuple[int, ...]] = []
+
+    def recorded(request: GenerationRequest) -> str:
+        asked.append(request.key)
+        return column(request)
+
+    whole, broken = MatchBuffer(tmp_path / "whole", 4), MatchBuffer(tmp_path / "broken", 4)
+    for buffer in (whole, broken):
+        buffer.order(order(1, 0), learned=0)
+    generate(whole.folder, order="exact", reply=recorded)
+    of_whole = sorted(asked)
+    with pytest.raises(ModelError):
+        generate(broken.folder, order="exact", deaths=Deaths(at_reply=len(of_whole) - 2))
+    assert 0 < len(played(broken, 1)) < 6
+    asked.clear()
+    generate(broken.folder, order="exact", reply=recorded)
+    assert sorted(asked) == of_whole
+
+
 def test_matches_in_flight_end_under_a_newer_version_turn_by_turn(tmp_path: Path) -> None:
     """The newer order comes when alice has replied some times; a frozen alice stays what it is."""
     buffer, replies = MatchBuffer(tmp_path, 4), 0
