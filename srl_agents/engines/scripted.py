@@ -53,7 +53,7 @@ class Latency:
         share = key_uniform(key)
         if self.kind == "lognormal":
             return self.median_s * math.exp(self.tail * _NORMAL.inv_cdf(share))
-        return self.median_s * (2 * (1 - share)) ** (-1 / self.tail)
+        return self.median_s * math.pow(2 * (1 - share), -1 / self.tail)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,8 @@ _LOOKED_AT = 64
 
 def tensors_sha256(tensors: Mapping[str, torch.Tensor]) -> str:
     """64 hex digits; the order of the tensors and where they are do not matter."""
-    return _hash_of(tensors).hexdigest()
+    digest: str = _hash_of(tensors).hexdigest()
+    return digest
 
 
 def version_of(

@@ -71,7 +71,7 @@ def second_tree(model: Any) -> Any:
     tree.config._attn_implementation = _ATTENTION
     tree.eval()
     for module in tree.modules():
-        if type(module) is torch.nn.Linear and torch.backends.mkldnn.is_available():
+        if type(module) is torch.nn.Linear and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
             module.__class__ = _CPULinear
     return tree
 

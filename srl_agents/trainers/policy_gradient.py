@@ -352,12 +352,15 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             log_ratio_RT = log_ratio_RT.sum(1, keepdim=True) / mask_RT.sum(1, keepdim=True)
         ratio_RT = log_ratio_RT.exp()
         if self.loss_type == "cispo":
-            return (ratio_RT > self.epsilon_high) & (advantages > 0)
+            return ratio_RT.gt(self.epsilon_high) & (advantages > 0)
         if self.loss_type not in _CLIPPED_LOSSES:
             return None
-        return ((ratio_RT < 1 - self.epsilon_low) & (advantages < 0)) | (
-            (ratio_RT > 1 + self.epsilon_high) & (advantages > 0)
-        )
+        return self._outside(ratio_RT, advantages)
+
+    def _outside(self, ratio: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
+        """Like both: whether a ratio has left the clipped range on the side where its gradient is cut."""
+        low, high = ratio.lt(1 - self.epsilon_low), ratio.gt(1 + self.epsilon_high)
+        return (low & (advantages < 0)) | (high & (advantages > 0))
 
 
 class LeaveOneOutTrainer(RowTrainer):
@@ -399,11 +402,7 @@ class LeaveOneOutTrainer(RowTrainer):
     def _clipped(
         self, log_ratio_RT: torch.Tensor, mask_RT: torch.Tensor, advantages: torch.Tensor
     ) -> torch.Tensor:
-        ratio_R = log_ratio_RT.sum(1).exp()
-        clipped_R = ((ratio_R < 1 - self.epsilon_low) & (advantages < 0)) | (
-            (ratio_R > 1 + self.epsilon_high) & (advantages > 0)
-        )
-        return clipped_R[:, None]
+        return self._outside(log_ratio_RT.sum(1).exp(), advantages)[:, None]
 
 
 def _no_reward(completions: list[Any], **_: Any) -> list[float]:

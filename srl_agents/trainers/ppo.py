@@ -136,7 +136,7 @@ class CriticTrainer(RowTrainer):
         each_RT = value_loss(values_RT, inputs["returns"], inputs["values"], settings.value_clip)
         missed = (each_RT * mask_RT).sum()
         self._missed = missed.item()
-        share = missed / mask_RT.sum() / self.current_gradient_accumulation_steps
+        share: torch.Tensor = missed / mask_RT.sum() / self.current_gradient_accumulation_steps
         return loss + settings.value_coef * share
 
     def backward(

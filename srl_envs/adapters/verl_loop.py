@@ -86,7 +86,7 @@ class Talk:
     """What the seat had been paid when each reply was asked for."""
 
 
-class GameLoop(AgentLoopBase):  # type: ignore[misc] # verl has no types
+class GameLoop(AgentLoopBase):
     """Plays the episode that a row of `srl_envs.adapters.verl.rows` names; veRL makes one for each attempt.
 
     Args:

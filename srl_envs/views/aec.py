@@ -58,7 +58,7 @@ class GameAEC(AECEnv[str, Observation, str]):
         self._select()
 
     @property
-    def infos(self) -> dict[str, dict[str, Any]]:  # type: ignore[override] # written when asked for
+    def infos(self) -> dict[str, dict[str, Any]]:
         """What each agent receives beside its observation; see `GameEnv`."""
         for agent in self.agents:
             self._info(agent)
@@ -85,7 +85,7 @@ class GameAEC(AECEnv[str, Observation, str]):
         if not self.agents:
             raise EpisodeOverError("the episode is over (or not started): call reset().")
         if self._over:
-            self._was_dead_step(action)  # type: ignore[arg-type] # None, which it asks for
+            self._was_dead_step(action)
             return
         agent = self.agent_selection
         if agent in self._on_move:

@@ -49,7 +49,7 @@ class PotentialShaping(Wrapper):
     def settings(self) -> dict[str, Any]:
         """Potential, by name, and discount."""
         named = self.potential if hasattr(self.potential, "__qualname__") else type(self.potential)
-        name = f"{named.__module__}:{named.__qualname__}"  # type: ignore[union-attr] # it has one
+        name = f"{named.__module__}:{named.__qualname__}"
         return {"potential": name, "gamma": self.gamma}
 
     @property

@@ -72,7 +72,7 @@ class DeviceRole:
 
     def __init__(self, tensors: Tensors, device: torch.device) -> None:
         self._tensors, self._device = tensors, device
-        self._stream = torch.cuda.Stream(device)
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def leave(self) -> None:
         """See `Role`; waits for the copies, as the memory is free only then."""

@@ -280,7 +280,8 @@ class LoRAWeights(PolicyWeights):
         def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
             down, up = (frozen[f"{keys[layer]}.lora_{part}.weight"] for part in ("A", "B"))
             low = linear(inputs[0].to(down.dtype), down)
-            return (output + self._acted(linear(low, up)) * scaling).to(output.dtype)
+            changed: torch.Tensor = output + self._acted(linear(low, up)) * scaling
+            return changed.to(output.dtype)
 
         self._hooks = [layer.register_forward_hook(add) for layer in self._layers.values()]
 

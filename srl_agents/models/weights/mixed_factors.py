@@ -170,7 +170,7 @@ class _Raised(torch.autograd.Function):
         *factors: torch.Tensor,
     ) -> torch.Tensor:
         lows, ups = factors[: len(some)], factors[len(some) :]
-        if output.is_contiguous() and not output._is_view():  # type: ignore[no-untyped-call]
+        if output.is_contiguous() and not output._is_view():
             raised = output  # no linear layer reads its output on the way back
             ctx.mark_dirty(output)
         else:

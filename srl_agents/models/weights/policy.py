@@ -183,9 +183,10 @@ def read_tensors(path: Path, device: str = "cpu") -> Tensors:
         ModelError: it is damaged, or something else.
     """
     try:
-        return load_file(path, device=device)
+        tensors: Tensors = load_file(path, device=device)
     except SafetensorError as error:
         raise ModelError(f"{path} is not a whole safetensors file: {error}.") from error
+    return tensors
 
 
 def with_anchor(model: Any, layers: list[str]) -> Any:

@@ -74,7 +74,9 @@ class _Statistics(torch.autograd.Function):
         with torch.autocast(kind, enabled=False):
             parts = [
                 _of_rows(rows.to(fast), some, head, slopes)
-                for rows, some in zip(hidden.split(_ROWS), targets.split(_ROWS), strict=True)
+                for rows, some in zip(
+                    torch.split(hidden, _ROWS), torch.split(targets, _ROWS), strict=True
+                )
             ]
         logps, entropies, *gradients = [torch.cat(column) for column in zip(*parts, strict=True)]
         ctx.dtype = hidden.dtype
