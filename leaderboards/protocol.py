@@ -133,6 +133,11 @@ class Protocol:
         return digest(dump(self))
 
     @property
+    def claim(self) -> dict[str, Any]:
+        """What names this protocol in a bundle: name, version and hash."""
+        return {"name": self.name, "version": self.version, "sha256": self.sha256}
+
+    @property
     def references(self) -> tuple[str, ...]:
         """Agent ids of anchors and pool."""
         return tuple(BOT + name for name in (*self.anchors, *self.pool))

@@ -46,7 +46,7 @@ def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
         "python": _plain(platform.python_version()),
         "platform": _plain(platform.platform())[:200],
         "packages": {name: _plain(version) for name in _PACKAGES if (version := _version(name))},
-        "command": _shown_command(command),
+        "command": shown_command(command),
         "started": started,
         "ended": now(),
     }
@@ -88,7 +88,7 @@ def _plain(text: str) -> str:
     return re.sub(r"[^\w .+~:(),/#!?-]", "?", text, flags=re.ASCII)
 
 
-def _shown_command(command: str) -> str:
+def shown_command(command: str) -> str:
     """The command as a bundle holds it: without folders, characters that act, and marks of HTML."""
     text = re.sub("[<>\n]", "?", visible(without_folders(command)))[:MOST_COMMAND_CHARACTERS]
     return text if text.startswith("srl ") else ""

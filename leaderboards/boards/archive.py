@@ -41,6 +41,8 @@ from srl_envs.errors import SRLError, StoreError
 PUBLISHED = Path(__file__).parents[1] / "published"
 """The board that SRL ships."""
 CHANGELOG = "changelog.jsonl"
+EXPLOITS = "exploits"
+"""Folder of a board with best responses against its agents, which are no bundles."""
 _MOST_CHANGELOG_BYTES = 64 << 20
 
 
@@ -246,6 +248,8 @@ def describe(board: Board) -> list[str]:
 def _candidates(board: Path, set_aside: list[SetAside]) -> Iterator[Path]:
     """Folders that may be bundles, two levels below the board; links are not followed."""
     for protocol in _listed(board, board, set_aside) if board.is_dir() else ():
+        if protocol.name == EXPLOITS:
+            continue
         if protocol.is_dir(follow_symlinks=False):
             for entry in _listed(board, Path(protocol.path), set_aside):
                 if entry.name.startswith(".tmp-") or entry.name.endswith(VERIFIED):

@@ -121,9 +121,7 @@ class BoardRun:
         self.specs = schedule(protocol, names, seeds, ticket.draw if ticket else "")
         check_environment(protocol)
         wanted = {
-            "protocol": {
-                "name": protocol.name, "version": protocol.version, "sha256": protocol.sha256,
-            },
+            "protocol": protocol.claim,
             "seeds": seeds,
             "sources": {e.name: e.source for e in entrants},
             "max_new_tokens": tokens,
@@ -131,7 +129,7 @@ class BoardRun:
             "declared": asdict(declared),
             "ticket": ticket.data if ticket else None,
             "order": order,
-        }  # fmt: skip
+        }
         _check_folder(folder, wanted)
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _take(folder)

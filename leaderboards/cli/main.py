@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "verify": "check bundles",
     "compare": "hold bundles against a board, match by match",
     "opponent": "let learners meet an agent of a board (settings of a recipe)",
+    "exploit": "say how far an agent of a board can be beaten, at least",
     "publish": "put verified bundles into a board",
     "rekey": "verify a board again and sign it with a new key",
     "build": "make the static site of a board or a league store",

@@ -27,7 +27,8 @@ levels, each with those before it:
   L3  bots give the same replies again; models' tokens are what their random numbers select from the
       declared weights (log-probabilities within 0.01 nats)
 
-Of a board the log of registrations is checked, too, every signature of it.
+Of a board the log of registrations is checked, too, every signature of it, and from L2 on the matches behind
+each bound on how far an agent can be beaten are played again.
 
 Examples:
   srl leaderboard verify my-board
@@ -72,9 +73,42 @@ def main(argv: list[str]) -> int:
             )
         if not options.json:
             print(sentence(verdicts[-1]), flush=True)
+    tried = replayed_exploits(options.bundles, options.json) if options.level >= "L2" else {}
     if options.json:
-        print(plain_json([{**asdict(v), "accepted": v.accepted} for v in verdicts]))
-    return 0 if all(verdict.accepted for verdict in verdicts) else 1
+        shown = [{**asdict(v), "accepted": v.accepted} for v in verdicts]
+        shown += [
+            {"exploit": path, "rejected": wrong, "accepted": not wrong}
+            for path, wrong in tried.items()
+        ]
+        print(plain_json(shown))
+    return 0 if all(verdict.accepted for verdict in verdicts) and not any(tried.values()) else 1
+
+
+def replayed_exploits(paths: Sequence[Path], quiet: bool) -> dict[str, str]:
+    """File with a best response -> why it does not hold; empty where it does.
+
+    Args:
+        paths: boards among others.
+        quiet: print nothing.
+    """
+    from leaderboards.exploits.evidence import evidence_files, read_evidence
+    from leaderboards.exploits.retrial import retried
+    from srl_envs.errors import StoreError
+
+    found: dict[str, str] = {}
+    for path in (path for given in paths for path in evidence_files(given)):
+        try:
+            with ProgressBar(quiet) as bar:
+                wrong = retried(
+                    read_evidence(path), lambda done, of: bar.show("best response", done, of)
+                )
+        except StoreError as error:
+            wrong = str(error)
+        found[str(path)] = wrong
+        if not quiet:
+            held = f"rejected: {wrong}" if wrong else "holds: every match played again"
+            print(visible(f"{path}: {held}"), flush=True)
+    return found
 
 
 def _logs(paths: Sequence[Path]) -> dict[str, int]:

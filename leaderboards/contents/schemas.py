@@ -66,9 +66,10 @@ _ENV = Text(
 _PROTOCOL = Text(
     100, 1, re.compile(r"[a-z0-9_]+-v[0-9]+(\.[A-Za-z0-9_]+)?"), "a protocol's name, such as nim-v0"
 )
+PROTOCOL_CLAIM = Object({"name": _PROTOCOL, "version": Integer(1, 10**6), "sha256": SHA256})
 _WORD = Text(80, 1, re.compile(r"[A-Za-z0-9_]+"), "letters, digits and _, at most 80")
 _SEAT = Text(2, 1, re.compile("0|[1-9][0-9]?"), "the number of a seat")
-_TIME = Instant(2020)
+TIME = Instant(2020)
 PLAIN = re.compile(r"([\w?]([\w .+~:(),/#!?-]*[\w.+~:(),/#!?-])?)?", re.ASCII)
 """Text that names a version or a platform."""
 _PLAIN_FORM = "letters, digits and _ .+~:(),/#!?-, a letter or digit first, no space last"
@@ -153,7 +154,7 @@ TICKET = Object(
         "request": REQUEST,
         "number": Integer(0, 2**53 - 1),
         "nonce": SHA256,
-        "when": _TIME,
+        "when": TIME,
         "board": _PUBLIC_KEY,
         "previous": SHA256,
         "signature": _SIGNATURE,
@@ -199,8 +200,8 @@ PROVENANCE = Object(
             f"empty, or a printable command that begins with srl, without < and >, of at most "
             f"{MOST_COMMAND_CHARACTERS} characters",
         ),
-        "started": _TIME,
-        "ended": _TIME,
+        "started": TIME,
+        "ended": TIME,
     }
 )
 _FILE_NAME = re.compile(
@@ -218,9 +219,7 @@ MANIFEST_FILE = Object(
         "schema": OneOf((SCHEMA,)),
         "claim": Object(
             {
-                "protocol": Object(
-                    {"name": _PROTOCOL, "version": Integer(1, 10**6), "sha256": SHA256}
-                ),
+                "protocol": PROTOCOL_CLAIM,
                 "seeds": Integer(1, 10**6),
                 "agents": AGENTS,
                 "ticket": Nullable(TICKET),
@@ -241,7 +240,7 @@ MANIFEST_FILE = Object(
 
 CHANGE = Object(
     {
-        "when": _TIME,
+        "when": TIME,
         "action": Text(20, 1),
         "env": _PROTOCOL,
         "root": SHA256,
@@ -255,21 +254,22 @@ CHANGE = Object(
 
 _PER_SEAT = MOST_SEATS
 _REWARD = Number(-1e6, 1e6)
+MATCH_RESULT = Object(
+    {
+        "outcomes": ListOf(Number(-1.0, 1.0), _PER_SEAT, 1),
+        "rewards": ListOf(_REWARD, _PER_SEAT, 1),
+        "termination": OneOf(("ok", "forfeit", "truncated")),
+        "forfeited": ListOf(Integer(0, _PER_SEAT), _PER_SEAT),
+        "invalid_replies": ListOf(Integer(0, 10**6), _PER_SEAT, 1),
+        "turns": Integer(0, 10**6),
+        "tokens": ListOf(Integer(0, 10**9), _PER_SEAT, 1),
+    }
+)
 MATCH_LINE = Object(
     {
         "seed": Integer(0, 2**48),
         "seats": ListOf(_NAME, _PER_SEAT, 1),
-        "result": Object(
-            {
-                "outcomes": ListOf(Number(-1.0, 1.0), _PER_SEAT, 1),
-                "rewards": ListOf(_REWARD, _PER_SEAT, 1),
-                "termination": OneOf(("ok", "forfeit", "truncated")),
-                "forfeited": ListOf(Integer(0, _PER_SEAT), _PER_SEAT),
-                "invalid_replies": ListOf(Integer(0, 10**6), _PER_SEAT, 1),
-                "turns": Integer(0, 10**6),
-                "tokens": ListOf(Integer(0, 10**9), _PER_SEAT, 1),
-            }
-        ),
+        "result": MATCH_RESULT,
         "served": MapOf(_SEAT, ListOf(REPORT, MOST_STEPS), _PER_SEAT),
         "faults": ListOf(Text(MOST_FAULT_CHARACTERS, 1, free=True), 100, 1),
         "chain": LINK,

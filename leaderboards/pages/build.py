@@ -22,6 +22,7 @@ from leaderboards.boards.archive import Merged, SetAside, merged_store, read_boa
 from leaderboards.boards.publishing import attempts
 from leaderboards.contents.bases import base_label
 from leaderboards.contents.served import ServedTurns
+from leaderboards.exploits.evidence import Exploited, budget_text, exploiter_text, read_exploits
 from leaderboards.pages.all_games import RatedBoard, all_games
 from leaderboards.pages.curves import curves, starts, versus_start
 from leaderboards.pages.entries import described_entries, usage_of
@@ -121,6 +122,8 @@ def board_site(
     found, registered = read_board(board), attempts(registrations(board))
     boards: list[RatedBoard] = []
     roots, parts, set_aside = [], [], list(found.set_aside)
+    exploits, wrong = read_exploits(board, found.groups)
+    set_aside += wrong
     for done, group in enumerate(found.groups, 1):
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -137,6 +140,9 @@ def board_site(
             matches = [match for match in merged.store.matches() if match[1].termination != "void"]
         for data in (rated.data for rated in shown):
             data["protocol"] = group.protocol.name
+            for row in data["agents"]:
+                known = exploits.get((group.protocol.name, row["agent"]))
+                row["exploited"] = None if known is None else _exploited(known)
             chosen, transcripts, served = _published_episodes(merged, matches, data, per_board)
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
             parts.append(viewer_episodes(data["slug"], chosen, transcripts, served))
@@ -150,12 +156,26 @@ def board_site(
     data = site_data(
         boards,
         command=command,
-        content_sha256=combined_digest(sorted(roots)),
+        content_sha256=combined_digest(
+            [*sorted(roots), *sorted(known.best.data["root"] for known in exploits.values())]
+        ),
         changes=found.changes[::-1],
         set_aside=set_aside,
         fingerprint=found.fingerprint,
     )
     return data, itertools.chain.from_iterable(parts)
+
+
+def _exploited(known: Exploited) -> dict[str, Any]:
+    """How far an agent can be beaten, at least."""
+    return {
+        **{key: finite(getattr(known.gain, key), 4) for key in ("mean", "low", "high")},
+        "seeds": known.gain.scores,
+        "exploiter": exploiter_text(known.best),
+        "budget": budget_text(known),
+        "searches": known.searches,
+        "when": known.best.data["when"],
+    }
 
 
 def _nothing_counts(board: Path, set_aside: Sequence[SetAside]) -> StoreError:

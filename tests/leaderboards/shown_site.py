@@ -85,6 +85,13 @@ def enter(data: dict[str, Any]) -> None:
                 "endpoint": {"provider": "", "model": "m", "dated_model": NASTY, "url": "https://x"},
                 "verified": "2030-01-02T03:04:05+00:00", "signed": True,
             }  # fmt: skip
+    board["protocol"] = board["env_id"]
+    for row in board["agents"]:
+        row["exploited"] = None
+    board["agents"][0]["exploited"] = {
+        "mean": 0.25, "low": 0.125, "high": 0.375, "seeds": 80, "exploiter": NASTY,
+        "budget": "60 s of one processor, seed 0", "searches": 1, "when": "2030-01-02T03:04:05+00:00",
+    }  # fmt: skip
     data["set_aside"] = [{"bundle": f"nim-v0/{NASTY}", "reason": NASTY}]
 
 

@@ -185,7 +185,21 @@ def test_a_row_says_who_submitted_it_and_how_it_was_checked(page, site: Path) ->
     box.clear()
     box.send_keys("bot:strong")
     find(page, ".agent > .name").click()
-    assert "the agent has no submitter" in texts(page, "dialog")[0]
+    assert "plays in every bundle: it has no submitter" in texts(page, "dialog")[0]
+
+
+def test_a_row_says_how_far_it_can_be_beaten_or_that_nobody_tried(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
+    cells = texts(page, "[aria-label=Ranking] td[data-label=Exploitable]") or texts(
+        page, "[aria-label=Ranking] tbody tr:not(.spacer)"
+    )
+    assert "\u2265 0.13 to 0.38" in cells[0]
+    assert "not tried" in cells[1]
+    find(page, ".agent > .name").click()
+    (text,) = texts(page, "dialog")
+    assert (
+        f"at least 0.125: {NASTY}, +0.250 in [+0.125, +0.375] over 80 held-out seeds; 60 s" in text
+    )
 
 
 def test_filters_count_what_is_left(page, site: Path) -> None:

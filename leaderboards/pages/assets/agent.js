@@ -76,6 +76,14 @@
       el("ul", { class: "log" }, ...game.episodes.map((r) => el("li", {}, el("a", { href: `#match=${r.match}&turn=1` }, SRL.sentence(r, game.mode)))))]));
   }
 
+  function exploits(agent) {
+    const tried = agent.games.filter((game) => game.row.exploited), rest = agent.games.length - tried.length;
+    return card("Exploitability",
+      el("p", { class: "lead" }, "How much more than the agent itself the best response that was found earns beside it, on start states that the search never played. A lower bound, as good as its budget."),
+      el("dl", { class: "entry" }, ...tried.map((game) => fact(game.name, SRL.exploitedText(game.row.exploited)))),
+      rest ? el("p", { class: "quiet" }, tried.length ? `Not tried in ${counted(rest, "other game", "other games")}.` : "Not tried: nobody searched a best response against this agent.") : null);
+  }
+
   SRL.agentPage = (agent, found) => [
     el("h2", {}, agent.agent), el("p", { class: "answer" }, summary(agent, found)),
     el("dl", { class: "facts" },
@@ -84,6 +92,6 @@
       fact("clean", percent(agent.clean_share)), fact("tokens per game", short(agent.tokens_per_game)),
       agent.cost_per_game === null ? null : fact("per game", SRL.agentMoney(agent))),
     games(agent), what(agent), matches(agent), origins(agent),
-    card("Exploitability", el("p", { class: "lead" }, "Not tried: nobody trained a best response against this agent.")),
+    exploits(agent),
   ];
 })();

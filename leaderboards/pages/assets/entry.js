@@ -72,6 +72,7 @@
           fact(metric.name, `${SRL.valueText(metric, row.value)} ${plusMinus(row.half_width, metric.digits)} ${metric.unit}, rank ${SRL.ranks(row)}`),
           fact("role", row.role), row.step ? fact("version", `step ${whole(row.step)} of ${row.lineage}`) : null,
           fact("games", `${counted(row.games, "game", "games")} on ${counted(row.clusters, "seed", "seeds")}`),
+          board.protocol ? fact("exploitable", row.exploited ? SRL.exploitedText(row.exploited) : "not tried") : null,
           row.provisional.length ? fact("provisional", row.provisional.join("; ")) : null,
           fact("verified", verification(row)), row.level ? fact("which means", SRL.LEVELS[row.level].slice(4)) : null),
         ...origin(board, row)));

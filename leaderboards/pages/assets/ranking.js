@@ -61,6 +61,16 @@
     return told.length < 2 ? badge(row.level, tip) : told.map(([level, n]) => el("span", { class: "counted" }, badge(level, tip), `\u2009×\u2009${whole(n)}`));
   }
 
+  // A lower bound with its interval; where nobody searched it says so.
+  const exploitedText = ({ mean, low, high, budget, exploiter, seeds }) =>
+    `${low > 0 ? `at least ${low.toFixed(3)}` : "nothing was shown to beat it"}: ${exploiter}, ${signed(mean, 3)} in [${signed(low, 3)}, ${signed(high, 3)}] over ${counted(seeds, "held-out seed", "held-out seeds")}; ${budget}.`;
+
+  function exploitable({ exploited }) {
+    if (!exploited) return el("span", { class: "quiet" }, "not tried");
+    const { low, high } = exploited;
+    return el("span", { tabindex: "0", tip: exploitedText(exploited) }, low > 0 ? [el("b", {}, `≥ ${low.toFixed(2)}`), " ", el("span", { class: "quiet" }, `to ${high.toFixed(2)}`)] : "none found");
+  }
+
   const played = (row) => `${counted(row.games, "game", "games")}, ${counted(row.clusters, "seed", "seeds")}`;
   const share = (x) => el("span", { class: x > 0.05 ? "warn" : null }, percent(x, 1));
 
@@ -87,6 +97,7 @@
       !has("wins") && number("Games", 4.4, (r) => r.games, (r) => el("span", { tip: played(r) }, whole(r.games))),
       has("wins") && number("W / D / L", 8.6, (r) => r.wins / (r.games || 1), (r) => el("span", { tip: played(r) }, `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`), "Games won, drawn and lost."),
       has("value_without_errors") && number(`${metric.name}*`, 5.2, (r) => r.value_without_errors, (r) => valueText(metric, r.value_without_errors), "Without games that a forfeit ended: strength alone, not who survived whose broken replies."),
+      board.protocol && wide("Exploitable", 9, (r) => (r.exploited ? r.exploited.low : null), (r) => exploitable(r), `At least so much more does the best response that was found earn than the agent itself, in ${metric.unit === "Elo" ? "points per game" : "return"}. A lower bound, as good as its budget.`),
       number("Invalid", 4.7, (r) => r.invalid_share, (r) => share(r.invalid_share), "Share of its replies that were malformed or illegal."),
       number("Forfeits", 5.2, (r) => r.forfeit_share, (r) => share(r.forfeit_share), "Share of its matches that it forfeited."),
     ];
@@ -139,6 +150,7 @@
     ].map((text) => el("li", {}, text))));
   }
 
+  SRL.exploitedText = exploitedText;
   SRL.ranks = ranks;
   SRL.intervalBar = intervalBar;
   SRL.valueText = valueText;
