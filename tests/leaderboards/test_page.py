@@ -193,7 +193,7 @@ def test_a_row_says_how_far_it_can_be_beaten_or_that_nobody_tried(page, site: Pa
     cells = texts(page, "[aria-label=Ranking] td[data-label=Exploitable]") or texts(
         page, "[aria-label=Ranking] tbody tr:not(.spacer)"
     )
-    assert "\u2265 0.13 to 0.38" in cells[0]
+    assert "\u2265 0.125 to 0.375" in cells[0]
     assert "not tried" in cells[1]
     find(page, ".agent > .name").click()
     (text,) = texts(page, "dialog")

@@ -68,7 +68,8 @@
   function exploitable({ exploited }) {
     if (!exploited) return el("span", { class: "quiet" }, "not tried");
     const { low, high } = exploited;
-    return el("span", { tabindex: "0", tip: exploitedText(exploited) }, low > 0 ? [el("b", {}, `≥ ${low.toFixed(2)}`), " ", el("span", { class: "quiet" }, `to ${high.toFixed(2)}`)] : "none found");
+    const shown = low > 0 ? [el("b", {}, `≥ ${low.toFixed(3)}`), " ", el("span", { class: "quiet" }, `to ${high.toFixed(3)}`)] : ["none found"];
+    return el("span", { tabindex: "0", tip: exploitedText(exploited) }, ...shown);
   }
 
   const played = (row) => `${counted(row.games, "game", "games")}, ${counted(row.clusters, "seed", "seeds")}`;
