@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from leaderboards.cli.shared.options import FingerprintOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
@@ -31,7 +32,7 @@ Writes index.html, which opens without a server, and data.json with the same num
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions(JSONOptions):
+class BuildOptions(FingerprintOptions, JSONOptions):
     """What the site shows, and where it goes."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
@@ -42,8 +43,6 @@ class BuildOptions(JSONOptions):
     """A board of verified bundles."""
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Count the matches of this schedule only, for example eval/final."""
-    fingerprint: Annotated[str | None, tyro.conf.arg(metavar="HEX")] = None
-    """Refuse a board that another key signed; the 16 digits that its operator publishes."""
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 60
     """Most replays of one board; each is played again from its replies."""
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
+from leaderboards.cli.shared.options import BoardAgentOptions, FingerprintOptions
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -26,21 +24,13 @@ sampled follows from the recipe that it plays in.
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpponentOptions:
+class OpponentOptions(BoardAgentOptions, FingerprintOptions):
     """The agent to meet, and its board."""
 
-    board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
-    agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT")]
-    """Its name on the board."""
-    protocol: str = ""
-    """Protocol that rated the agent, where several agents have the name."""
     model: str = ""
     """MODEL or MODEL+ADAPTER with its weights, where the board does not hold them."""
     weight: float = 1.0
     """Weight beside the other kinds of opponents."""
-    key: str = ""
-    """Fingerprint that the board's key must have."""
     out: Path | None = None
     """File for the settings; a prompt of the agent is written beside it."""
 
@@ -65,9 +55,9 @@ def main(argv: list[str]) -> int:
         raise ConfigError(f"--weight {options.weight:g}: use more than 0.")
     check_mentioned(options.board, options.agent, options.protocol)
     board = read_board(options.board)
-    if options.key and options.key != board.fingerprint:
+    if options.fingerprint and options.fingerprint != board.fingerprint:
         raise ConfigError(
-            f"--key {options.key}: this board is signed by {board.fingerprint or 'no key'}."
+            f"--fingerprint {options.fingerprint}: this board is signed by {board.fingerprint or 'no key'}."
         )
     found = published(board, options.agent, options.protocol)
     prompt = None if options.out is None else options.out.with_suffix(".prompt.json").resolve()

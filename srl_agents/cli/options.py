@@ -8,6 +8,8 @@ from typing import Annotated
 
 import tyro
 
+from srl_envs.errors import ConfigError
+
 
 @dataclass(frozen=True, kw_only=True)
 class JSONOptions:
@@ -31,6 +33,18 @@ class RandomOptions:
 
     seed: int = 0
     """Seed of the command: the same seed gives the same episodes and draws; further episodes count up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchBudgetOptions:
+    """What a search may spend."""
+
+    budget_s: float = 600.0
+    """Seconds of processor time for all games together; the clock may take more."""
+
+    def __post_init__(self) -> None:
+        if not self.budget_s > 0:
+            raise ConfigError(f"budget_s={self.budget_s}: give seconds above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, RandomOptions
+from srl_agents.cli.options import JSONOptions, RandomOptions, SearchBudgetOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.redteam import campaign, published, table
@@ -45,7 +45,7 @@ FOUND = 1
 
 
 @dataclass(frozen=True)
-class RedteamOptions(RandomOptions, JSONOptions):
+class RedteamOptions(SearchBudgetOptions, RandomOptions, JSONOptions):
     """What to attack."""
 
     targets: Annotated[
@@ -56,8 +56,6 @@ class RedteamOptions(RandomOptions, JSONOptions):
     """Attack every environment and every reward."""
     board: bool = False
     """Attack the intake of leaderboards with forged bundles."""
-    budget_s: float = 600.0
-    """Seconds of processor time for all targets together; the clock may take more."""
     jobs: int = 1
     """Attacks at the same time; the budget is for all of them together."""
     out: Path | None = None
@@ -72,8 +70,7 @@ class RedteamOptions(RandomOptions, JSONOptions):
     """Attack the srl_envs of another checkout; its folder."""
 
     def __post_init__(self) -> None:
-        if not self.budget_s > 0:
-            raise ConfigError(f"budget_s={self.budget_s}: give seconds above 0.")
+        SearchBudgetOptions.__post_init__(self)
         if self.jobs < 1:
             raise ConfigError(f"jobs={self.jobs}: give 1 or more.")
         if self.seed < 0:

@@ -143,7 +143,7 @@ def test_the_command_writes_the_settings_of_a_recipe(
     assert set(opponents["pinned"]["tiny"]) == {"base_sha256", "prompt", "tokenizer"}
     assert main(["opponent", board, "bot:strong", "--protocol", "nim-v0"]) == 0
     assert "bots:\n    strong: 1.0" in capsys.readouterr().out
-    assert main(["opponent", board, "tiny", "--key", "0123"]) == 2
+    assert main(["opponent", board, "tiny", "--fingerprint", "0123"]) == 2
     assert "is signed by" in capsys.readouterr().err
 
 

@@ -19,7 +19,8 @@ an agent is one of (docs/guides/agents.md)
   MODEL                      a language model: tiny, smollm2-135m, a hub id or a folder
   MODEL+ADAPTER              a model with the trained adapter in a folder
   openai:MODEL@URL           a model behind an OpenAI-compatible endpoint
-  openai:MODEL@PROVIDER      the same, at a provider of the providers file (docs/guides/endpoints.md)
+  PROVIDER:MODEL             the same, at openai, anthropic, google, ... or a provider of your file
+                             (docs/guides/endpoints.md)
 
 A model or endpoint with ?prompt=FILE behind it is shown that prompt before every observation: a
 prompt.json, a recipe, or the folder of an adapter or a run. Adapters bring the one that they were trained
@@ -44,6 +45,26 @@ class BoardOptions:
 
     board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder of the board."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FingerprintOptions:
+    """Whose board it has to be."""
+
+    fingerprint: Annotated[str | None, tyro.conf.arg(metavar="HEX")] = None
+    """Refuse a board that another key signed; the 16 digits that its operator publishes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardAgentOptions:
+    """One agent of a board."""
+
+    board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+    agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT")]
+    """Its name on the board."""
+    protocol: str = ""
+    """Protocol that rated the agent, where several agents have the name."""
 
 
 @dataclass(frozen=True, kw_only=True)
