@@ -5,7 +5,8 @@
 ``tiny``, ``org/model``, ``FOLDER``   a language model: of the catalog, of the hub, or in a folder
 ``MODEL+ADAPTER``                     that model with the LoRA adapter in a folder
 ``openai:MODEL@URL``                  a model behind an OpenAI-compatible endpoint
-``openai:MODEL@PROVIDER``             the same, at a provider that the providers file describes
+``PROVIDER:MODEL``                    the same, at a known provider or one of the providers file
+``openai:MODEL@PROVIDER``             the same
 ``human``                             a person at the terminal
 ``...?prompt=FILE``                   what a model or endpoint is shown before every observation
 ====================================  =================================================================
@@ -23,12 +24,13 @@ from typing import Any, ClassVar
 
 from srl_envs.errors import ConfigError
 
-FORMS = "bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  human"
+FORMS = "bot:NAME  MODEL[+ADAPTER]  PROVIDER:MODEL  openai:MODEL@URL  human"
 """The grammar in one line, for ``--help`` and errors."""
 GUIDE = "docs/guides/agents.md"
 BOT, ENDPOINT, HUMAN = "bot:", "openai:", "human"
 _PROMPT = "?prompt="
 _ADDRESS = re.compile(r"@(?=https?://)")
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]*(?=:)")
 _PLUS = re.compile(r"\+\+|\+")
 
 
@@ -134,8 +136,13 @@ def _split(text: str) -> tuple[Any, ...]:
         body, prompt = text, ""
     elif not prompt:
         raise ConfigError(f"agent {text!r}: name a file behind {_PROMPT!r}.")
-    if body.startswith(ENDPOINT):
-        return EndpointName, *_model_and_url(text, body.removeprefix(ENDPOINT)), prompt
+    if provider := _PROVIDER.match(body):
+        model = body[provider.end() + 1 :]
+        if provider[0] + ":" == ENDPOINT and ("@" in model or not model):
+            return EndpointName, *_model_and_url(text, model), prompt
+        if not model:
+            raise ConfigError(f"agent {text!r}: name the provider's model behind the ':'.")
+        return EndpointName, model, provider[0], prompt
     for found in _PLUS.finditer(body):
         if found[0] == "+":
             model, adapter = body[: found.start()], body[found.end() :]

@@ -38,6 +38,7 @@ One agent per seat, in the order of the seats (docs/guides/agents.md):
   HUB_ID or FOLDER                 any other one
   MODEL+ADAPTER                    a model with the trained adapter in a folder
   openai:MODEL@URL                 a model behind an OpenAI-compatible endpoint
+  google:MODEL                     a model of a known provider: openai, anthropic, google, ...
 
 Examples:
   srl play connect_four-v0 human middle

@@ -174,3 +174,36 @@ def test_a_run_that_was_stopped_asks_for_nothing_that_it_has(how: int, tmp_path:
         assert total - journaled(out) == before - kept <= 64
         assert main(arguments(out, server.url, *MODELS)) == 0
         assert len(server.requests) == total
+
+
+def test_providers_by_name_are_planned_and_asked_each_with_its_own_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three makers, four models and two games in one command; the file only moves their addresses here."""
+    keys = {"OPENAI_API_KEY": "sk-one-one-one", "ANTHROPIC_API_KEY": "sk-two-two-two"}
+    for variable, key in keys.items():
+        monkeypatch.setenv(variable, key)
+    with chat_server(models=("m1", "m2")) as one, chat_server(models=("m3",)) as two:
+        path = tmp_path / "providers.yaml"
+        path.write_text(
+            f"providers:\n  openai: {{url: {one.url}, key_env: OPENAI_API_KEY}}\n"
+            f"  anthropic: {{url: {two.url}, key_env: ANTHROPIC_API_KEY}}\n"
+        )
+        monkeypatch.setenv(PROVIDERS, str(path))
+        agents = ["a=openai:m1", "b=openai:m2", "c=anthropic:m3", "d=openai:m3@anthropic"]
+        games = ["kuhn_poker-v0", "nim-v0", "--seeds", "1", "--json"]
+        games += [f"--agent={agent}" for agent in agents]
+        assert main(["plan", *games]) == 0
+        planned = json.loads(capsys.readouterr().out)["agents"]
+        assert not one.requests
+        assert {row["agent"] for row in planned} == {*"abcd"}
+        assert main(["run", *games, "--out", str(tmp_path / "run"), "--unregistered"]) == 0
+        played = json.loads(capsys.readouterr().out)
+    assert [entry["env"] for entry in played] == ["kuhn_poker-v0", "nim-v0"]
+    assert all({*entry["endpoints"]} == {*"abcd"} for entry in played)
+    matches = {row["agent"]: 0 for row in planned}
+    for row in planned:
+        matches[row["agent"]] += row["matches"]
+    assert len({*matches.values()}) == 1
+    for server, key in ((one, keys["OPENAI_API_KEY"]), (two, keys["ANTHROPIC_API_KEY"])):
+        assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {key}"}

@@ -286,7 +286,8 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--agent", "openai:m"], "write openai:MODEL@URL"),
+        (["--agent", "openai:m@"], "write openai:MODEL@URL"),
+        (["--agent", "antropic:m"], "Did you mean 'anthropic'?"),
         (["--agent", "openai:@http://host"], "write openai:MODEL@URL"),
         (["--agent", "openai:m@host"], "give an address"),
         (["--agent", "openai:m@http://a:b@host/v1"], API_KEY),

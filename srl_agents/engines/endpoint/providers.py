@@ -10,8 +10,10 @@
         models:
           thinker-1: {max_thought_tokens: 4096, extra: {reasoning_effort: low}}
 
-``openai:thinker-1@example`` is then an agent. The file is named by the variable ``SRL_PROVIDERS``, or lies in
-``~/.config/srl/providers.yaml``. It holds no key, so it may lie beside a recipe.
+``example:thinker-1`` is then an agent, and so is ``openai:thinker-1@example``. The file is named by the
+variable ``SRL_PROVIDERS``, or lies in ``~/.config/srl/providers.yaml``. It holds no key, so it may lie beside
+a recipe. Well-known providers need no entry: `known_providers.yaml` has their addresses and the variables of
+their keys, and an entry of the user's file with the same name replaces what it names.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from srl_agents.engines.endpoint.prices import Price, read_prices
@@ -32,6 +35,7 @@ PROVIDERS = "SRL_PROVIDERS"
 """Environment variable with the path of the providers file."""
 _KEY_NAME = "_API_KEY"
 _DEFAULT = "~/.config/srl/providers.yaml"
+_SHIPPED = Path(__file__).with_name("known_providers.yaml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +87,20 @@ class ProvidersFile:
     """A price file, beside this one; empty for none: costs are unknown."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownProvider:
+    """One row of `known_providers.yaml`."""
+
+    url: str
+    """Base address of the API."""
+    key_env: str
+    """Environment variable with the key, as the provider's own libraries name it."""
+    source: str
+    """Page of the provider that documents both."""
+    date: str
+    """Day on which the row was last reviewed."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundModel:
     """A model's entry in the file, with its provider."""
@@ -105,20 +123,53 @@ def find_model(place: str, model: str) -> FoundModel:
     if "://" in place:
         return FoundModel(Provider(url=place), ServedModelSettings(), None)
     path = providers_path()
-    if path is None:
-        raise ConfigError(
-            f"endpoint {place!r}: give an address such as http://host:8000/v1. To use the name of a "
-            f"provider, write a providers file and let {PROVIDERS} name it (docs/guides/endpoints.md)."
-        )
-    found = build(ProvidersFile, read_yaml(path), str(path))
+    found = _read(path)
     if place not in found.providers:
+        where = "" if path is None else f" in {path} or"
+        names = ", ".join(sorted(found.providers))
         raise ConfigError(
-            f"endpoint {place!r}: {path} has no such provider.{nearest(place, found.providers)} It has: "
-            f"{', '.join(found.providers)}. Or give an address such as http://host:8000/v1."
+            f"endpoint {place!r}: no such provider{where} among the known ones."
+            f"{nearest(place, found.providers)} There are: {names}. For another, "
+            f"give an address such as http://host:8000/v1, or write a providers file that {PROVIDERS} names "
+            "(docs/guides/endpoints.md)."
         )
     provider = found.providers[place]
-    price = read_prices(path.parent / found.prices).price(place, model) if found.prices else None
+    price = None
+    if path is not None and found.prices:
+        price = read_prices(path.parent / found.prices).price(place, model)
     return FoundModel(provider, provider.models.get(model, ServedModelSettings()), price)
+
+
+@cache
+def known_providers() -> dict[str, KnownProvider]:
+    """The providers that need no entry in a file, by name."""
+    return {
+        name: build(KnownProvider, {**row, "date": str(row["date"])}, f"{_SHIPPED.name}: {name}")
+        for name, row in read_yaml(_SHIPPED).items()
+    }
+
+
+def _read(path: Path | None) -> ProvidersFile:
+    """The user's file, if any, over the known providers.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    data = {} if path is None else read_yaml(path)
+    own = data.get("providers", {})
+    known = {
+        name: {"url": row.url, "key_env": row.key_env} for name, row in known_providers().items()
+    }
+    if isinstance(own, dict):
+        # an entry with an address of its own is asked with its own key, never with the known provider's
+        own = {
+            name: {**known.get(name, {}), **entry}
+            if isinstance(entry, dict) and "url" not in entry
+            else entry
+            for name, entry in own.items()
+        }
+        data = {**data, "providers": {**known, **own}}
+    return build(ProvidersFile, data, str(path or _SHIPPED))
 
 
 def without_keys() -> dict[str, str]:
@@ -129,9 +180,7 @@ def without_keys() -> dict[str, str]:
     """
     names = {name for name in os.environ if name.endswith(_KEY_NAME)} | {API_KEY}
     with contextlib.suppress(ConfigError):  # nothing is asked by a file that cannot be read
-        if path := providers_path():
-            providers = build(ProvidersFile, read_yaml(path), str(path)).providers
-            names |= {provider.key_env for provider in providers.values()}
+        names |= {provider.key_env for provider in _read(providers_path()).providers.values()}
     keys = {os.environ[name] for name in names if os.environ.get(name)}
     return {
         name: value

@@ -37,6 +37,9 @@ URLS = st.sampled_from(["http://h", "https://h:8/v1", "http://[::1]:8000/v1", "h
         ("openai:o/m@http://h:8/v1", EndpointName("o/m", "http://h:8/v1")),
         ("openai:a@b+c@https://h", EndpointName("a@b+c", "https://h")),
         ("openai:m@http://u:p@h/v1", EndpointName("m", "http://u:p@h/v1")),
+        ("openai:m", EndpointName("m", "openai")),
+        ("google:a@b", EndpointName("a@b", "google")),
+        ("runs/x:y", ModelName("runs/x:y")),
         ("openai:m@http://h?prompt=x", EndpointName("m", "http://h", "x")),
     ],
 )
@@ -52,7 +55,8 @@ def test_every_form_is_read(text: str, name: AgentName) -> None:
         ("+x", "must not be empty"),
         ("tiny+", "name the adapter's folder"),
         ("tiny?prompt=", "name a file behind"),
-        ("openai:m", "write openai:MODEL@URL"),
+        ("openai:", "write openai:MODEL@URL"),
+        ("google:", "name the provider's model"),
         ("openai:@http://h", "write openai:MODEL@URL"),
         ("openai:m@", "write openai:MODEL@URL"),
     ],
@@ -68,6 +72,7 @@ def test_what_has_none_of_the_forms_is_refused(text: str, words: str) -> None:
         lambda: ModelName("human"),
         lambda: ModelName("bot:x"),
         lambda: ModelName("openai:m@http://h"),
+        lambda: ModelName("google:m"),
         lambda: ModelName("tiny", "+x"),
         lambda: ModelName("a?prompt=b"),
         lambda: EndpointName("m", "h@http://h"),
@@ -96,4 +101,11 @@ def test_a_text_stands_for_one_name_and_the_name_for_this_text(text: str) -> Non
         name = parse(text)
     except ConfigError:
         return
-    assert str(name) == text
+    if (
+        isinstance(name, EndpointName)
+        and text.partition("?prompt=")[0] != str(name).partition("?prompt=")[0]
+    ):
+        assert text.startswith(f"{name.url}:{name.model}")  # the short form of a provider
+    else:
+        assert str(name) == text
+    assert parse(str(name)) == name
