@@ -1,0 +1,1 @@
+"""Experiments that were announced before their first run: arms, seeds, rows, statistics and the report."""

@@ -1,0 +1,161 @@
+"""What a finished run is worth: numbers on eval seeds that no training uses, equal for all arms.
+
+Every measure gives ``first`` (the start), ``last`` (the final version) and ``peak`` (the best look), higher
+is better, and a curve of (steps, value). Looks take `LOOK` seeds, ``first`` and ``last`` `FINAL` others; the
+peak is the largest of noisy looks and is therefore read beside that of the baseline, never by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments.announced import Measure
+from benchmarks.league.self_play import PLAYED, Reader
+from benchmarks.league.self_play import look as read_off
+from srl_agents import Run
+from srl_agents.agents import ModelPolicy, ScriptedPolicy
+from srl_agents.league.matchmaking.arenas import Arena, Arenas
+from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
+from srl_agents.league.matchmaking.manager import BOT
+from srl_agents.league.matchmaking.points import mean_points
+from srl_agents.records import Episode, WeightVersion
+from srl_agents.rollouts import Rollouts
+
+LOOK, FINAL, CHOICE = range(48), range(1000, 1192), range(2000, 2048)
+"""Eval seeds of looks, of first and last, and of choosing among learners."""
+START = "start"
+Curve = list[tuple[int, float]]
+Found = dict[str, Any]
+
+
+class Table:
+    """Versions of a run, its start and bots, at one game."""
+
+    def __init__(self, run: Run, model: Path) -> None:
+        from srl_agents.engines.embedded.engine import TransformersEngine
+        from srl_agents.engines.protocol import SamplingSettings
+        from srl_agents.models.base_model import BaseModel
+
+        self.run, game = run, run.recipe.games[0]
+        lora = run.recipe.lora
+        self.base = BaseModel.load(model, lora_rank=lora.rank, lora_alpha=lora.alpha)
+        sampling = SamplingSettings(max_new_tokens=run.recipe.rollout.max_new_tokens)
+        self._engine = TransformersEngine(self.base, sampling)
+        self.arena = Arena(
+            env_id=game.env_id, options=dict(game.options), seats=game.seats, teams=game.teams
+        )
+        self._policies: dict[str, ModelPolicy | ScriptedPolicy] = {START: ModelPolicy(self._engine)}
+
+    def add(self, version: WeightVersion) -> str:
+        """Seat a version of the run; its name at this table."""
+        name = f"{version.learner}_{version.number}"
+        self.base.load_adapter(name, self.run.folder / "snapshots" / str(version))
+        self._policies[name] = ModelPolicy(self._engine, self.base.freeze_adapter(name))
+        return name
+
+    def play(self, agent: str, other: str, seeds: range) -> list[Episode]:
+        """Matches of two agents on eval seeds, in all seat rotations; those of one with itself once."""
+        if other.startswith(BOT):
+            self._policies[other] = ScriptedPolicy(other.removeprefix(BOT))
+        policies = {name: self._policies[name] for name in (agent, other)}
+        specs = EvaluationSchedule(Arenas([self.arena]), {}).matches(
+            "measure", [(agent, other)], seeds
+        )
+        with Rollouts(policies, root_seed=0, order="free") as rollouts:
+            return rollouts.play(specs)
+
+    def team(self, agent: str, seeds: range) -> tuple[float, float]:
+        """Mean outcome of all seats held by one agent, and refused replies per seat."""
+        episodes = self.play(agent, agent, seeds)
+        refused = [e.result().invalid_replies for e in episodes]
+        return _mean([e.result().outcomes for e in episodes]), _mean(refused)
+
+    def points(self, agent: str, other: str, seeds: range) -> float:
+        """Mean points per game against another, in [0, 1]."""
+        episodes = self.play(agent, other, seeds)
+        return _mean([mean_points(e.spec.seats, e.result().outcomes, agent) for e in episodes])
+
+
+def team(run: Run, model: Path) -> Found:
+    """Outcome of a team whose seats are all held by the only learner."""
+    table = Table(run, model)
+    versions = run.versions()
+    first, refused_first = table.team(START, FINAL)
+    curve: Curve = [(0, first)]
+    name = START
+    for version in versions:
+        name = table.add(version)
+        curve.append((version.number, table.team(name, LOOK)[0]))
+    last, refused = table.team(name, FINAL)
+    own = {"first": first, "last": last, "refused_first": refused_first, "refused": refused}
+    return _found(own, curve)
+
+
+def exploitability(run: Run, model: Path) -> Found:
+    """Minus what a best response wins, exactly, of the first learner."""
+    (name,) = (name for name, game in PLAYED.items() if game.env_id == run.recipe.env)
+    learner, game, reader = run.recipe.learners[0], PLAYED[name], Reader(model)
+    looks = [read_off(reader, game, None, 0)]
+    for version in (v for v in run.versions() if v.learner == learner):
+        reader.base.load_adapter(version.learner, run.folder / "snapshots" / str(version))
+        looks.append(read_off(reader, game, version.learner, version.number))
+    curve = [(int(look["update"]), -look["exploitability"]) for look in looks]
+    ends = {"first": curve[0][1], "last": curve[-1][1], "refused": looks[-1]["refused"]}
+    return _found(ends, curve)
+
+
+def points(run: Run, model: Path) -> Found:
+    """Points per game against the recipe's bots, mean over them: of the learner chosen on other seeds.
+
+    ``mean``, ``best`` and ``worst`` are over learners; best and worst are chosen on `CHOICE` seeds, so that
+    choosing adds no bias. ``last`` is the best, and ``start`` what learners score against their start.
+    """
+    table = Table(run, model)
+    bots = [f"{BOT}{bot}" for bot in run.recipe.evaluation.bots]
+
+    def score(agent: str, seeds: range) -> float:
+        return _mean([table.points(agent, bot, seeds) for bot in bots])
+
+    finals = {v.learner: v for v in run.versions()}
+    steps = sorted({v.number for v in run.versions()})
+    names = {v: table.add(v) for v in run.versions()}
+    looks = {v: score(name, LOOK) for v, name in names.items()}
+    first = score(START, FINAL)
+    curve: Curve = [(0, first)]
+    for step in steps:
+        curve.append((step, max(value for v, value in looks.items() if v.number == step)))
+    chosen = {names[v]: score(names[v], CHOICE) for v in finals.values()}
+    test = {name: score(name, FINAL) for name in chosen}
+    best, worst = max(chosen, key=chosen.__getitem__), min(chosen, key=chosen.__getitem__)
+    against_start = _mean([table.points(name, START, FINAL) for name in chosen])
+    own = {
+        "first": first,
+        "last": test[best],
+        "mean": _mean([*test.values()]),
+        "worst": test[worst],
+        "start": against_start,
+    }
+    return _found(own, curve)
+
+
+MEASURES: Mapping[Measure, Callable[[Run, Path], Found]] = MappingProxyType(
+    {"team": team, "exploitability": exploitability, "points": points}
+)
+
+
+def _found(values: Mapping[str, float], curve: Curve) -> Found:
+    peak = max(value for _, value in curve)
+    rounded = {name: round(value, 5) for name, value in values.items()}
+    return {
+        "values": {**rounded, "peak": round(peak, 5)},
+        "curve": [[step, round(value, 5)] for step, value in curve],
+    }
+
+
+def _mean(values: Sequence[Any]) -> float:
+    return float(np.mean(values))

@@ -1,0 +1,145 @@
+"""The queue of an experiment: train and measure what has no row yet, one run after the other.
+
+A run trains in a child at the lowest priority with one thread, and writes checkpoints as its recipe says.
+The same command goes on after any stop, `kill -9` included: a finished run keeps its row, an unfinished one
+goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import srl_envs
+from benchmarks.experiments import rows
+from benchmarks.experiments.announced import HEX, Key, Page
+from benchmarks.learning.child_process import commit, in_child
+from benchmarks.learning.small_games import CORPORA, require
+from srl_agents.records import digest
+
+RUNS = Path("runs/announced")
+LOWEST_PRIORITY = 19
+
+
+def wanted(page: Page, patterns: Sequence[str], seeds: Sequence[int]) -> list[Key]:
+    """Runs that match ``arena/arm`` patterns, in the order of the queue."""
+    return [
+        key._replace(seed=seed)
+        for key in page.experiment.runs()
+        if key.seed == page.experiment.seeds[0]
+        and any(fnmatch(f"{key.arena}/{key.arm}", pattern) for pattern in patterns)
+        for seed in seeds
+    ]
+
+
+def work(
+    page: Page, keys: Sequence[Key], runs: Path = RUNS, results: Path = rows.RESULTS
+) -> list[Key]:
+    """Run what has no row yet; those that failed."""
+    import srl_agents.training.loop.run  # noqa: F401 - once, for all children
+
+    os.nice(LOWEST_PRIORITY)
+    failed = []
+    for key in keys:
+        if key in {rows.key_of(row) for row in rows.load(page.name, results)}:
+            continue
+        row = run_one(page, key, runs)
+        if row is None:
+            failed.append(key)
+            continue
+        rows.save(page.name, [*rows.load(page.name, results), row], results)
+        print(f"{key}: {row['cpu_s']:.0f} CPU s, {row['values']}", flush=True)
+    return failed
+
+
+def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
+    """Train and measure one run in a child.
+
+    Returns:
+        Its row; None if it failed, with the end of its log on the standard error stream.
+    """
+    arena = page.experiment.arenas[key.arena]
+    model = require(arena.model) if arena.model in CORPORA else Path(arena.model)
+    folder = runs / page.name / key.arena / _slug(key.arm)
+    folder.mkdir(parents=True, exist_ok=True)
+    out, found = folder / f"seed{key.seed}", folder / f"seed{key.seed}.json"
+    recipe = page.experiment.recipe(key.arena, key.arm)
+    named = {"name": f"{page.name}-{key.arena}", "model": str(model), **recipe}
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(named, sort_keys=False))
+
+    def train_and_measure() -> int:
+        code = _train([str(path), "--seed", str(key.seed), "--out", str(out)])
+        if code == 0:
+            found.write_text(json.dumps(measured(out, model, arena.measure)))
+        return code
+
+    if in_child(train_and_measure, folder / f"seed{key.seed}.log") is None:
+        return None
+    return rows.sealed(
+        {
+            "experiment": page.name,
+            **key._asdict(),
+            "registration": page.digest,
+            "recipe": digest({**recipe, "model": arena.model})[:HEX],
+            "commit": commit(),
+            "srl": srl_envs.__version__,
+            "machine": _machine(),
+            **json.loads(found.read_text()),
+        }
+    )
+
+
+def measured(folder: Path, model: Path, measure: Any) -> dict[str, Any]:
+    """What a finished run spent, and what its measure says."""
+    from benchmarks.experiments.measures import MEASURES
+    from srl_agents import Run
+    from srl_agents.agents.contents import base_sha256
+    from srl_agents.models.sources import catalog
+
+    started, run = time.process_time(), Run.open(folder)
+    found = MEASURES[measure](run, model)
+    records = run.metrics()
+    spent = {
+        name: records[-1].run[f"spent/{name}"] for name in ("tokens", "trained_tokens", "cpu_s")
+    }
+    own = time.process_time() - started
+    return {
+        "model": base_sha256(catalog.resolve(str(model)))[:HEX],
+        "versions": [str(version) for version in run.versions()][-len(run.recipe.learners) :],
+        "updates": len(records),
+        "tokens": int(spent["tokens"]),
+        "trained_tokens": int(spent["trained_tokens"]),
+        "training_cpu_s": round(spent["cpu_s"], 1),
+        "cpu_s": round(spent["cpu_s"] + own, 1),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        **found,
+    }
+
+
+def _train(arguments: list[str]) -> int:
+    from srl_agents.cli.train import main
+
+    return main([*arguments, "--allow-nothing-learned"])
+
+
+def _slug(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+def _machine() -> str:
+    """Hardware class and the versions that decide rounding."""
+    import torch
+
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, torch {torch.__version__}"

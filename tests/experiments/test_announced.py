@@ -1,0 +1,101 @@
+"""Pages of announced experiments: every arm is a recipe, and a wrong table is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiments import announced
+from benchmarks.learning.small_games import CORPORA
+from srl_agents.recipes.loading import read_values
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+
+PAGE = """# A title
+
+```yaml
+baseline: a
+stop: {tokens: 100}
+seeds: [0, 1]
+cpu_hours: 1
+arms: {a: {}, b: {lora: {rank: 4}}}
+arenas:
+  nim:
+    model: tiny
+    measure: team
+    recipe: {env: nim-v0, lora: {rank: 8, alpha: 16}}
+```
+"""
+
+
+@pytest.mark.parametrize("name", announced.names())
+def test_every_arm_of_a_page_is_a_recipe(name: str) -> None:
+    experiment = announced.read(name).experiment
+    for arena, settings in experiment.arenas.items():
+        assert settings.model == "tiny" or settings.model in CORPORA
+        built = {
+            arm: read_values(
+                LeagueRecipe,
+                json.loads(
+                    json.dumps({"name": "arm", "model": "tiny", **experiment.recipe(arena, arm)})
+                ),
+                arm,
+            )
+            for arm in experiment.arms_of(arena)
+        }
+        assert len({json.dumps(experiment.recipe(arena, arm)) for arm in built}) == len(built)
+        assert {recipe.env for recipe in built.values()} == {settings.recipe["env"]}
+        assert all(recipe.stop is not None for recipe in built.values())
+
+
+@pytest.mark.parametrize("name", announced.names())
+def test_a_page_holds_question_prediction_and_stop(name: str) -> None:
+    text = (announced.PAGES / f"{name}.md").read_text()
+    for part in ("Question", "Hypotheses", "Prediction", "Measure", "Stop"):
+        assert f"**{part}.**" in text
+    assert len(announced.read(name).experiment.seeds) == 8
+
+
+def test_a_queue_finishes_an_arm_before_the_next() -> None:
+    page = announced.parse("a", PAGE)
+    assert [str(key) for key in page.experiment.runs()] == [
+        "nim/a/0", "nim/a/1", "nim/b/0", "nim/b/1",
+    ]  # fmt: skip
+    assert page.experiment.recipe("nim", "b") == {
+        "env": "nim-v0",
+        "lora": {"rank": 4, "alpha": 16},
+        "stop": {"tokens": 100},
+    }
+
+
+def test_any_change_of_a_page_changes_its_digest() -> None:
+    page = announced.parse("a", PAGE)
+    assert announced.parse("a", PAGE).digest == page.digest
+    assert announced.parse("a", PAGE.replace("A title", "Another")).digest != page.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("baseline: a", "baseline: c", "none of the arms"),
+        ("[0, 1]", "[0, 900]", "pilots"),
+        ("[0, 1]", "[0]", "two or more"),
+        ("[0, 1]", "[0, 0]", "each once"),
+        ("measure: team", "measure: luck", "measure"),
+        ("# A title", "A title", "title"),
+        ("```yaml", "```json", "found 0"),
+        ("    measure: team", "    measure: team\n    arms: {c: {}}", "none of"),
+        ("    measure: team", "    measure: team\n    arms: {b: {}}", "baseline"),
+        ("cpu_hours", "hours", "hours"),
+    ],
+)
+def test_a_wrong_table_is_refused(old: str, new: str, message: str) -> None:
+    assert PAGE.count(old) == 1
+    with pytest.raises(ConfigError, match=message):
+        announced.parse("a", PAGE.replace(old, new))
+
+
+def test_an_unknown_experiment_leads_to_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "nims.md").write_text(PAGE)
+    with pytest.raises(ConfigError, match="Did you mean 'nims'"):
+        announced.read("nimss", tmp_path)

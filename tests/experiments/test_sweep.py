@@ -1,0 +1,98 @@
+"""The queue of an experiment: what it runs, and that a killed sweep keeps what it has and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiments import announced, rows, sweep
+
+SMALL = """# Small
+
+```yaml
+baseline: low
+stop: {tokens: 600}
+seeds: [0, 1]
+cpu_hours: 1
+arms:
+  low: {}
+  high: {training: {learning_rate: 1.0e-2}}
+arenas:
+  nim:
+    model: tiny
+    measure: points
+    recipe:
+      env: nim-v0
+      updates: 50
+      learners: [alice]
+      lora: {rank: 4, alpha: 8}
+      rollout: {start_states: 2, group_size: 4, max_new_tokens: 8}
+      evaluation: {every: 0, final_pairs: 1, bots: [random]}
+      snapshot_every: 50
+      checkpoint_every: 1
+```
+"""
+PROGRAM = """
+import sys
+from pathlib import Path
+from benchmarks.experiments import announced, measures, sweep
+measures.LOOK = measures.FINAL = measures.CHOICE = range(2)
+page = announced.parse("small", Path(sys.argv[1]).read_text())
+keys = sweep.wanted(page, ["nim/low"], [0, 1])
+sys.exit(len(sweep.work(page, keys, Path("runs"), Path("results"))))
+"""
+
+
+def test_patterns_choose_arms_and_pilots_take_other_seeds() -> None:
+    page = announced.parse("small", SMALL)
+    assert [str(key) for key in sweep.wanted(page, ["*/high"], [900])] == ["nim/high/900"]
+    assert len(sweep.wanted(page, ["*"], [0, 1])) == 4
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "page.md"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_keeps_finished_runs_and_ends_like_an_undisturbed_one(
+    tmp_path: Path,
+) -> None:
+    ends = {}
+    for name, kills in (("whole", 0), ("killed", 2)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "page.md").write_text(SMALL)
+        for kill in range(kills):
+            process = start(folder)
+            _wait(folder / f"runs/small/nim/low/seed{kill}/metrics.jsonl", process)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kept = {rows.key_of(row).seed for row in rows.load("small", folder / "results")}
+            assert kept == set(range(kill))
+        assert start(folder).wait() == 0
+        found = rows.load("small", folder / "results")
+        assert [rows.key_of(row).seed for row in found] == [0, 1]
+        assert list(rows.faults_of(announced.parse("small", SMALL), found)) == []
+        ends[name] = [
+            (row["versions"], row["values"], row["tokens"], row["recipe"]) for row in found
+        ]
+    assert ends["killed"] == ends["whole"]
+
+
+def _wait(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until the second update of a run is written."""
+    while not (path.is_file() and len(path.read_text().splitlines()) >= 2):
+        assert process.poll() is None, "the sweep ended before it was killed"
+        time.sleep(0.05)
+    assert json.loads(path.read_text().splitlines()[0])["update"] == 1
