@@ -16,7 +16,7 @@ from srl_agents.cli.views.transcript import move_text, news, printable
 from srl_agents.records import MatchResult, MatchSpec, Served
 from srl_envs.api.episode import Transcript
 from srl_envs.errors import SRLError
-from srl_envs.families.coding.judging import kept_sandboxes
+from srl_envs.sandbox.lending import kept_sandboxes
 
 PER_BOARD = 60
 """Episodes that a board shows."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 import srl_envs
-from srl_envs.families.coding import judging
 from srl_envs.registry import BOT_TIERS
+from srl_envs.sandbox import lending
 from srl_envs.testing import CHECKS, check_public_suites, opening
 
 EPISODES = {name: 1 for name in srl_envs.list_envs() if srl_envs.registry.spec(name).runs_programs}
@@ -16,7 +16,7 @@ EPISODES = {name: 1 for name in srl_envs.list_envs() if srl_envs.registry.spec(n
 @pytest.fixture(scope="module", autouse=True)
 def _sandboxes() -> Iterator[None]:
     """Hold what games share between tests, too: each start of a sandbox costs as much as a game."""
-    held = [judging._SHARED.executor() for _ in range(judging._SERVERS)]
+    held = [lending._SHARED.executor() for _ in range(lending._SERVERS)]
     yield
     held.clear()
 

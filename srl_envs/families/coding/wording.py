@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from srl_envs.families.coding.judging import BUDGET_PER_TEST_S, BUDGET_S, LIMITS
+from srl_envs.families.coding.judging import BUDGET_PER_TEST_S, BUDGET_S
 from srl_envs.families.coding.submissions import MAX_PROGRAM_BYTES
 from srl_envs.families.coding.task import Task
+from srl_envs.sandbox.lending import LIMITS
 
 LIMIT_RULE = (
     f"Limits: {MAX_PROGRAM_BYTES} bytes of code; per input {LIMITS.cpu_s:g} s and "

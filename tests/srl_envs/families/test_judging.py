@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 
-from srl_envs.families.coding import judging
-from srl_envs.families.coding.judging import Judge, kept_sandboxes
-from srl_envs.sandbox import Budget, CodeExecutor, Outcome
+from srl_envs.families.coding.judging import Judge
+from srl_envs.sandbox import Budget, CodeExecutor, Outcome, lending
+from srl_envs.sandbox.lending import kept_sandboxes
 
 PROGRAM = "def solve(number):\n    return number + 1"
 
@@ -18,16 +18,16 @@ def asked(judge: Judge, number: int) -> Outcome:
 
 
 def alive() -> int:
-    return sum(executor() is not None for executor in judging._SHARED._alive)
+    return sum(executor() is not None for executor in lending._SHARED._alive)
 
 
 def test_live_judges_share_a_few_sandboxes_which_end_with_the_last_of_them() -> None:
-    judges = [Judge() for _ in range(3 * judging._SERVERS)]
+    judges = [Judge() for _ in range(3 * lending._SERVERS)]
     before = alive()
     for number, judge in enumerate(judges):
         assert asked(judge, number).value == number + 1
     executors = {id(judge._executor) for judge in judges}
-    assert len(executors) == alive() == judging._SERVERS
+    assert len(executors) == alive() == lending._SERVERS
     for judge in judges[:-1]:
         judge.close()
     assert asked(judges[-1], 7).value == 8
@@ -40,13 +40,13 @@ def test_kept_sandboxes_serve_the_next_game_and_end_with_the_context() -> None:
     before = alive()
     with kept_sandboxes():
         used = set()
-        for number in range(2 * judging._SERVERS):
+        for number in range(2 * lending._SERVERS):
             judge = Judge()
             assert asked(judge, number).value == number + 1
             used.add(id(judge._executor))
             judge.close()
         del judge
-        assert len(used) == alive() == judging._SERVERS
+        assert len(used) == alive() == lending._SERVERS
     assert alive() == before
 
 
@@ -71,7 +71,7 @@ def test_a_forked_process_starts_a_sandbox_of_its_own() -> None:
     """Even where another thread of the parent held the lock."""
     judge = Judge()
     assert asked(judge, 1).value == 2
-    with judging._SHARED._lock:
+    with lending._SHARED._lock:
         child = os.fork()
         if child == 0:
             status = 1
@@ -85,7 +85,7 @@ def test_a_forked_process_starts_a_sandbox_of_its_own() -> None:
 
 
 def test_a_sandbox_that_was_given_is_the_judges_alone() -> None:
-    with CodeExecutor(judging.LIMITS) as executor:
+    with CodeExecutor(lending.LIMITS) as executor:
         judge = Judge(executor)
         assert asked(judge, 1).value == 2
         assert judge._executor is executor

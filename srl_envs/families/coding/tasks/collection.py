@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from srl_envs.families.coding.judging import LIMITS, Judge
+from srl_envs.families.coding.judging import Judge
 from srl_envs.families.coding.tasks import humaneval, mbpp
 from srl_envs.families.coding.tasks.recorded import RecordedRow, reference_fault
 from srl_envs.reading.task_rows import (
@@ -18,6 +18,7 @@ from srl_envs.reading.task_rows import (
     read_source,
 )
 from srl_envs.sandbox import CodeExecutor
+from srl_envs.sandbox.lending import LIMITS
 
 FORMATS: dict[str, Callable[[Row], RecordedRow | Rejected]] = {
     "humaneval": humaneval.read_row,
