@@ -6,26 +6,17 @@ import ast
 import json
 import math
 import re
-import threading
-import warnings
 from typing import Any, NoReturn
 
 from srl_envs.core import require_action
 from srl_envs.errors import IllegalMoveError
+from srl_envs.reading.python_text import read_python, without_fence
 
 EMPTY_PROGRAM = "def solve(data):\n    raise NotImplementedError"
 """What a seat plays that never sends a program: right on no input."""
-MAX_PROGRAM_BYTES = 4000
-"""The other seat reads the whole program, so it must fit a prompt."""
-MAX_PROGRAM_LINES = 200
-MAX_SYNTAX_DEPTH = 100
-"""Levels of the syntax tree; Python's own limit would depend on how deep its caller stands."""
 MAX_ATTACKS = 3
 MAX_DEPTH = 8
 """Nesting of an attacking input; the deepest problem needs 3."""
-
-_FENCES = ("```", "```python", "```py", "```python3")
-_WARNINGS_LOCK = threading.Lock()  # `catch_warnings` swaps process-wide state
 
 
 def canonical(value: Any) -> str:
@@ -44,21 +35,7 @@ def read_program(body: str, function: str = "solve", signature: str = "solve(dat
     Raises:
         IllegalMoveError: it is too long, no Python, or does not define the function.
     """
-    program = _without_fence(body.strip().removeprefix("\ufeff")).strip("\ufeff\r\n")
-    try:
-        size = len(program.encode())
-    except UnicodeEncodeError:
-        raise IllegalMoveError("the program holds characters that are not Unicode text") from None
-    require_action(
-        size <= MAX_PROGRAM_BYTES,
-        f"the program has {size} bytes; at most {MAX_PROGRAM_BYTES} are allowed",
-    )
-    require_action(
-        len(program.splitlines()) <= MAX_PROGRAM_LINES,
-        f"the program has more than {MAX_PROGRAM_LINES} lines",
-    )
-    tree = syntax_tree(program)
-    require_action(_depth(tree) <= MAX_SYNTAX_DEPTH, "the program is nested too deeply")
+    program, tree = read_python(body)
     require_action(
         _defines(tree, function),
         f"the program has no function {function} at the top level; start with `def {signature}:`",
@@ -74,7 +51,7 @@ def read_attacks(body: str) -> tuple[str, ...]:
     Raises:
         IllegalMoveError: it is not a JSON list of at most `MAX_ATTACKS` values of moderate depth.
     """
-    text = _without_fence(body.strip())
+    text = without_fence(body.strip())
     try:
         value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -96,54 +73,12 @@ def read_attacks(body: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(canonical(item) for item in value))
 
 
-def _without_fence(body: str) -> str:
-    """What stands inside a code fence that spans the whole body; else the body itself."""
-    first, _, rest = body.partition("\n")
-    if first.strip().lower() not in (*_FENCES, "```json"):
-        return body
-    inside, mark, after = rest.rpartition("```")
-    require_action(bool(mark), "the code fence ``` is never closed")
-    require_action(not after.strip(), "nothing may stand after the code fence")
-    return inside
-
-
 def fenced(body: str) -> str:
     """The program of an accepted action body in a code fence of its own."""
-    program = _without_fence(body.strip())
+    program = without_fence(body.strip())
     longest = max((len(run) for run in re.findall("`+", program)), default=0)
     mark = "`" * max(3, longest + 1)
     return f"{mark}python\n{program}\n{mark}"
-
-
-def syntax_tree(program: str) -> ast.Module:
-    """Parsed, never run.
-
-    Raises:
-        IllegalMoveError: it is not Python.
-    """
-    try:
-        with _WARNINGS_LOCK, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(program)
-    except SyntaxError as error:
-        where = f" in line {error.lineno}" if error.lineno else ""
-        raise IllegalMoveError(
-            f"the program is no valid Python: {str(error.msg)[:100]}{where}"
-        ) from None
-    except (RecursionError, MemoryError):
-        raise IllegalMoveError("the program is nested too deeply") from None
-    except ValueError:
-        raise IllegalMoveError("the program holds characters that Python does not take") from None
-
-
-def _depth(tree: ast.Module) -> int:
-    """Levels of a syntax tree."""
-    level: list[ast.AST] = [tree]
-    depth = 0
-    while level:
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        depth += 1
-    return depth
 
 
 def _defines(tree: ast.Module, function: str) -> bool:

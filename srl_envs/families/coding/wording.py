@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from srl_envs.families.coding.judging import BUDGET_PER_TEST_S, BUDGET_S
-from srl_envs.families.coding.submissions import MAX_PROGRAM_BYTES
 from srl_envs.families.coding.task import Task
+from srl_envs.reading.python_text import MAX_PROGRAM_BYTES
 from srl_envs.sandbox.lending import LIMITS
 
 LIMIT_RULE = (

@@ -30,12 +30,11 @@ from srl_envs.families.coding.held_out import EVAL_FAMILIES, families_of, varian
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
 from srl_envs.families.coding.submissions import (
     EMPTY_PROGRAM,
-    MAX_PROGRAM_BYTES,
-    MAX_PROGRAM_LINES,
     canonical,
     read_attacks,
     read_program,
 )
+from srl_envs.reading.python_text import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES
 from srl_envs.sandbox import Budget, Limits
 from srl_envs.sandbox.jobs import processor_crowding
 from srl_envs.turns.grammar import action, parse_reply

@@ -24,8 +24,9 @@ from srl_envs.families.coding.pair_programming import (
 )
 from srl_envs.families.coding.pair_programming_bots import recognized, strong_bot
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
-from srl_envs.families.coding.submissions import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES, read_program
+from srl_envs.families.coding.submissions import read_program
 from srl_envs.messages import clean_message
+from srl_envs.reading.python_text import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES
 from srl_envs.turns.grammar import parse_reply
 
 ZERO = "def solve(data):\n    return 0"

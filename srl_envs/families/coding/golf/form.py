@@ -18,7 +18,7 @@ from typing import Literal
 from srl_envs.core import require_action
 from srl_envs.errors import IllegalMoveError
 from srl_envs.families.coding.golf.names import BUILTINS, METHODS, MODULES, NAMES, SPECIAL
-from srl_envs.families.coding.submissions import syntax_tree
+from srl_envs.reading.python_text import syntax_tree
 
 Role = Literal["binds", "reads", "sets attribute", "reads attribute", "keyword"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 
 from srl_envs.families.coding.golf.names import NAMES
-from srl_envs.families.coding.submissions import syntax_tree
+from srl_envs.reading.python_text import syntax_tree
 
 FLOAT_BYTES = 8
 
