@@ -36,6 +36,7 @@ SEEDS = {
     "codewords_duet-v0": 30,
     "connect_four-v0": 12,
     "pair_programming-v0": 8,
+    "plan_path-v0": 20,
     "spec_golf-v0": 8,
     "undercover-v0": 30,
     "word_chain-v0": 20,

@@ -10,6 +10,7 @@ _CODING = "srl_envs.families.coding"
 _CARDS = "srl_envs.families.cards"
 _TEAMWORK = "srl_envs.families.teamwork"
 _WORDS = "srl_envs.families.words"
+_WORKFLOW = "srl_envs.families.workflow"
 _NUMERIC = "srl_envs.wrappers.numeric"
 
 register(
@@ -433,5 +434,27 @@ register(
         "families": "kinds of problem to draw from (all)",
         "hidden_inputs": "hidden test inputs (20)",
         "tasks": "rows of humaneval:PATH or mbpp:PATH instead of generated tasks",
+    },
+)
+
+register(
+    id="plan_path-v0",
+    entry_point=f"{_WORKFLOW}.plan_path:PlanPath",
+    mode="cooperative",
+    summary="One writes programs, the other walks over a grid by what they print.",
+    held_out=True,
+    runs_programs=True,
+    bots={
+        "random": f"{_WORKFLOW}.plan_path_bots:random_bot",
+        "middle": f"{_WORKFLOW}.plan_path_bots:middle_bot",
+        "strong": f"{_WORKFLOW}.plan_path_bots:strong_bot",
+        "held_out": f"{_WORKFLOW}.plan_path_bots:held_out_bot",
+    },
+    options={
+        "players": "2, or 1 that writes programs and walks (2)",
+        "size": "of the grid, 3 to 20 (10)",
+        "blocked": "percent of the cells that are blocked, 0 to 40 (22)",
+        "rounds": "programs and walks at most, 1 to 8 (3)",
+        "reward": "sparse, or shaped: progress is paid, too (sparse)",
     },
 )

@@ -1,0 +1,1 @@
+"""Teams with a workflow: one seat writes programs that are run, the next answers; or one takes both parts."""
