@@ -111,7 +111,7 @@ class Borrower:
 
 
 def sound(outcome: Outcome) -> Outcome:
-    """The outcome, if it says something about the program.
+    """The outcome, unless the sandbox itself failed.
 
     Raises:
         SandboxError: the sandbox failed.

@@ -15,7 +15,7 @@ _STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
 _WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R"}
 _PARTS = re.compile(r"[^\s,;.>-]+")
 FAR = -1
-"""Distance of a cell from which there is no way."""
+"""Distance of a cell that has no way to the goal."""
 
 
 def read_moves(body: str, most: int) -> str:
@@ -29,7 +29,7 @@ def read_moves(body: str, most: int) -> str:
         moves += _WORDS.get(part, part)
         if moves.strip(LETTERS):
             raise IllegalMoveError("write the letters U, D, L and R only, for example RRD")
-    require_action(bool(moves), "there is no move; write letters, for example RRD")
+    require_action(bool(moves), "the move is missing; write letters, for example RRD")
     require_action(
         len(body) <= 16 * most and len(moves) <= most,
         f"these are too many moves; at most {most} are allowed",
@@ -60,7 +60,7 @@ def step(size: int, cell: int, letter: str) -> int | None:
 
 
 def distances(size: int, blocked: Collection[int], goal: int) -> tuple[int, ...]:
-    """Per cell, the fewest moves to the goal; `FAR` where there is no way."""
+    """Per cell, the fewest moves to the goal; `FAR` for cells without a way."""
     near, closed = neighbours(size), set(blocked)
     found = [FAR] * (size * size)
     found[goal] = 0
@@ -75,7 +75,7 @@ def distances(size: int, blocked: Collection[int], goal: int) -> tuple[int, ...]
 
 
 def descent(size: int, at: int, distance: tuple[int, ...]) -> str:
-    """Moves that come nearer with every step; "" where there is no way."""
+    """Moves that come nearer with every step; "" without a way."""
     moves = ""
     while distance[at] > 0:
         letter, at = next(

@@ -65,7 +65,7 @@ def check_number(game: str, name: str, value: object, low: int, high: int) -> No
 
 
 class Team(Game[Work[Board], str], Generic[Board]):
-    """Seat 0 sends programs, seat 1 answers; alone, seat 0 does both.
+    """Seat 0 sends programs, seat 1 answers; in the lone version seat 0 does both.
 
     Subclasses say what a board is and what an answer does to it; ``name``, ``goal``, ``payoff`` and the two
     examples are parts of the prompt.
@@ -100,7 +100,7 @@ class Team(Game[Work[Board], str], Generic[Board]):
         self._tool = Tool(executor)
         self._rules = tuple(map(self._rules_of, range(players)))
 
-    # --- what a game says of its boards ---
+    # --- what a game defines ---
 
     @abstractmethod
     def draw(self, draws: Draws) -> Board:
@@ -179,7 +179,7 @@ class Team(Game[Work[Board], str], Generic[Board]):
         return self.read(state.now, body) if _answers(state) else read_tool(body)
 
     def apply(self, state: Work[Board], actions: Mapping[int, str]) -> Work[Board]:
-        """Run the program, or do what the answer says.
+        """Run the program, or carry out the answer.
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.

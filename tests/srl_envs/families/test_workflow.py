@@ -137,24 +137,24 @@ def test_every_example_is_a_legal_reply_on_one_line(env_id: str, players: int) -
 
 @pytest.mark.parametrize("env_id", GAMES)
 def test_a_lone_player_replies_as_often_as_the_team_and_reads_the_same_task(env_id: str) -> None:
-    team, told = opened(env_id)
-    alone, read = opened(env_id, players=1)
-    assert alone.game.seats == 1
-    assert alone.game.max_turns == team.game.max_turns
+    team, seen_by_team = opened(env_id)
+    lone, read = opened(env_id, players=1)
+    assert lone.game.seats == 1
+    assert lone.game.max_turns == team.game.max_turns
     tasks = {
         text.partition("\n\n")[2].partition("\nROUND")[0]
-        for text in (*told.values(), *read.values())
+        for text in (*seen_by_team.values(), *read.values())
     }
     assert len(tasks) == 1
     turns = []
-    while alone.agents:
-        text = alone.text("player_0")
+    while lone.agents:
+        text = lone.text("player_0")
         turns.append(WRITE_CODE in text)
-        body = alone.game.fallback(alone._state, 0)
-        alone.step({"player_0": action(body)})
+        body = lone.game.fallback(lone._state, 0)
+        lone.step({"player_0": action(body)})
     assert turns == [True, False] * (len(turns) // 2)
     assert len(turns) == team.game.max_turns
-    for env in (team, alone):
+    for env in (team, lone):
         env.close()
 
 
