@@ -8,6 +8,7 @@ import platform
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -35,8 +36,17 @@ _SHARED = (
 """Parts of `srl_envs` that more than one family uses."""
 
 
-def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
-    """The block of that name in a manifest."""
+def provenance(
+    env_id: str, command: str, started: str, seconds: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """The block of that name in a manifest.
+
+    Args:
+        env_id: the game that was played.
+        command: that played it.
+        started: when the run began.
+        seconds: agent behind an endpoint -> how long its replies took, where all of them were timed.
+    """
     commit, changed = _commit()
     return {
         "srl": srl_envs.__version__,
@@ -49,6 +59,7 @@ def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
         "command": shown_command(command),
         "started": started,
         "ended": now(),
+        **({"seconds": dict(seconds)} if seconds else {}),
     }
 
 

@@ -258,6 +258,9 @@ class Served:
     """Fingerprint of the system behind the model, as the reply gives it."""
     failed_tries: tuple[FailedTry, ...] = ()
     """Failed tries before this reply came, in order."""
+    seconds: float | None = field(default=None, compare=False)
+    """From the first try to the answer, with pauses between tries and without a wait for rate limits before
+    it; None where it was not measured. No part of the reply."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

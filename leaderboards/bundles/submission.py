@@ -54,7 +54,7 @@ from leaderboards.contents.schemas import (
     TRANSCRIPT_LINE,
     checked,
 )
-from leaderboards.contents.served import Asked
+from leaderboards.contents.served import Asked, Reports, without_times
 from leaderboards.keys import KEYS, SIGNATURE, SigningKey, fingerprint, is_signed, owner_key
 from leaderboards.names import submitter_fault
 from leaderboards.protocol import Protocol, load_protocol, schedule
@@ -372,7 +372,9 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "claim": claim,
-        "provenance": provenance(protocol.env, header["command"], header["started"]),
+        "provenance": provenance(
+            protocol.env, header["command"], header["started"], _seconds(records)
+        ),
         "files": file_hashes(work),
     }
     if owner is not None:
@@ -385,6 +387,15 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     else:
         work.rename(final)
     return open_bundle(final)
+
+
+def _seconds(records: Sequence[MatchRecord]) -> dict[str, float]:
+    """Agent behind an endpoint -> seconds of all its replies; without agents of whom some are not known."""
+    reports = Reports()
+    for record in records:
+        reports.add(record.spec.seats, record.served)
+    times = {name: usage["seconds"] for name, usage in reports.usage().items()}
+    return {name: float(seconds) for name, seconds in times.items() if seconds is not None}
 
 
 def adapter_folder(folder: Path, agent_id: str) -> Path:
@@ -467,7 +478,7 @@ def _claim(
     link = first_link(claim)
     lines = []
     for record in records:
-        match, transcript, tokens = record.lines
+        match, transcript, tokens = replace(record, served=without_times(record.served)).lines
         link = next_link(link, *map(line_text, (match, transcript, tokens)))
         lines.append(({**match, "chain": link[:HEAD_DIGITS]}, transcript, tokens))
     return claim | {"records": {"count": len(records), "chain": link}}, lines

@@ -36,7 +36,7 @@ from leaderboards.contents.intake import (
     BundleError,
     Line,
 )
-from leaderboards.contents.served import REPORT
+from leaderboards.contents.served import REPORT, SECONDS
 from leaderboards.keys import PUBLIC
 from srl_agents.engines.endpoint.completions import MOST_MODEL_CHARACTERS
 from srl_agents.engines.endpoint.prices import MOST_PRICE
@@ -202,7 +202,9 @@ PROVENANCE = Object(
         ),
         "started": TIME,
         "ended": TIME,
-    }
+        "seconds": MapOf(_NAME, SECONDS, MOST_ENTRANTS),
+    },
+    optional=frozenset({"seconds"}),
 )
 _FILE_NAME = re.compile(
     "|".join(re.escape(name) for name in (MATCHES, TRANSCRIPTS, TOKENS, RATINGS))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
 from leaderboards.contents.fields import (
@@ -47,8 +47,17 @@ REPORT = Row(
     )
 )
 """What an endpoint reported of a reply: the fields of `Served`, in order."""
-_COLUMNS = tuple(item.name for item in fields(Served))
-_SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost")
+SECONDS = Number(0.0, 1e9)
+"""Seconds of a reply: one more column in a run's folder, and none in a bundle, whose claim holds no times."""
+_COLUMNS = tuple(item.name for item in fields(Served) if item.name != "seconds")
+_SUMS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "reasoning_tokens",
+    "cached_tokens",
+    "cost",
+    "seconds",
+)
 _WORDS: dict[ServedFinish, str] = {
     "length": "were cut by the length limit",
     "refused": "were refused by the model or its provider",
@@ -72,7 +81,15 @@ def written(served: ServedTurns) -> dict[str, Any]:
 
 
 def _row(served: Served) -> list[Any]:
-    return [list(v) if isinstance(v, tuple) else v for v in (getattr(served, k) for k in _COLUMNS)]
+    row = [list(v) if isinstance(v, tuple) else v for v in (getattr(served, k) for k in _COLUMNS)]
+    return row if served.seconds is None else [*row, served.seconds]
+
+
+def without_times(served: ServedTurns) -> ServedTurns:
+    """The same reports, as a bundle holds them."""
+    return {
+        seat: tuple(replace(turn, seconds=None) for turn in turns) for seat, turns in served.items()
+    }
 
 
 def read(turns_of: Mapping[str, Any]) -> ServedTurns:
@@ -90,11 +107,13 @@ def read(turns_of: Mapping[str, Any]) -> ServedTurns:
 
 
 def _turn(*row: Any) -> Served:
+    row, times = row[: len(_COLUMNS)], row[len(_COLUMNS) :]
     try:
         REPORT.check(list(row))
+        ListOf(SECONDS, 1).check(list(times))
     except FieldError as error:
         raise ValueError(f"served: {error}") from None
-    values = dict(zip(_COLUMNS, row, strict=True))
+    values = dict(zip((*_COLUMNS, "seconds"), (*row, *times), strict=False))
     return Served(**{**values, "failed_tries": tuple(values["failed_tries"])})
 
 
@@ -177,6 +196,7 @@ def usage(turns: Sequence[Served]) -> dict[str, Any]:
         "replies": len(turns),
         **sums,
         "cost": None if sums["cost"] is None else round(sums["cost"], COST_DIGITS),
+        "seconds": None if sums["seconds"] is None else round(sums["seconds"], 3),
         "finishes": dict(sorted(ends.items())),
         "failed_tries": dict(sorted(failed.items())),
         "fingerprints": sorted({turn.fingerprint for turn in turns if turn.fingerprint}),
@@ -191,6 +211,11 @@ def usage_text(usage: Mapping[str, Any], currency: str = "") -> str:
         f"{usage['replies']:,} replies, tokens: {known['prompt_tokens']} prompt "
         f"({known['cached_tokens']} cached), {known['completion_tokens']} reply "
         f"({known['reasoning_tokens']} thoughts); cost: {cost}"
+        + (
+            ""
+            if usage["seconds"] is None
+            else f"; {usage['seconds']:,.1f} s of waiting for replies"
+        )
     )
 
 

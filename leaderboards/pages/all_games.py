@@ -172,6 +172,7 @@ def _together(rows: Sequence[Row]) -> dict[str, Any]:
         "tokens_per_game": _mean([_tokens(row) for row in rows], 1),
         "cost_per_game": _mean([cost for cost, _ in costs], 8) if one else None,
         "currency": currencies[0] if one else "",
+        "seconds_per_game": _mean([_seconds(row) for row in rows], 2),
     }  # fmt: skip
 
 
@@ -182,6 +183,14 @@ def _tokens(row: Row) -> float | None:
         known, games = used["completion_tokens"], row["seat_games"]
         return None if known is None or not games else known / games
     return row["tokens_per_game"] or None  # programs write none
+
+
+def _seconds(row: Row) -> float | None:
+    """Seconds that a game waited for the agent's replies; unknown of agents that were played from weights,
+    because many matches share the machine."""
+    used = _usage(row)
+    seconds = None if used is None else used.get("seconds")
+    return None if seconds is None or not row["seat_games"] else seconds / row["seat_games"]
 
 
 def _cost(row: Row) -> tuple[float | None, str]:

@@ -100,6 +100,7 @@ def usage_of(entries: Iterable[Entry]) -> dict[tuple[str, str], dict[str, Any]]:
                 "currency": price.currency if price else "",
                 "price_date": price.date if price else "",
                 "price_source": price.source if price else "",
+                "seconds": bundle.manifest["provenance"].get("seconds", {}).get(name),
             }
     return found
 

@@ -84,7 +84,7 @@ def test_a_model_that_nobody_met_is_listed_last_without_a_rating() -> None:
 
 def test_shares_and_prices_are_means_over_games_and_unknown_where_one_is() -> None:
     pair = table({("a", "b"): 0.8})
-    usage = {"completion_tokens": 800, "cost": 1.6, "currency": "USD"}
+    usage = {"completion_tokens": 800, "cost": 1.6, "currency": "USD", "seconds": 40.0}
     entry = {"submitter": "me", "endpoint": {"usage": usage}}
     dear = rated("dear", pair, clean_share=1.0, entry=entry)
     row = all_games([rated("plain", pair, seat_games=8000), dear])["agents"][0]
@@ -94,6 +94,7 @@ def test_shares_and_prices_are_means_over_games_and_unknown_where_one_is() -> No
     assert row["mistakes"] == {"illegal": 4}
     (both, _) = all_games([dear, rated("again", pair, entry=entry)])["agents"]
     assert (both["cost_per_game"], both["currency"]) == (0.02, "USD")
+    assert (both["seconds_per_game"], row["seconds_per_game"]) == (0.5, None)
 
 
 def test_the_first_page_holds_no_more_than_it_shows() -> None:

@@ -112,11 +112,14 @@ def test_usage_cost_and_thinking_are_in_the_bundle_and_no_key_is_anywhere(
     assert (reported["reasoning_tokens"], reported["fingerprints"]) == (5 * len(replies), ["fp_7"])
     verdict = verify(bundle.folder, "L2", workers=0)
     assert verdict.accepted, verdict.rejected
+    assert 0 < reported["seconds"] == pytest.approx(bundle.manifest["provenance"]["seconds"]["m0"])
+    assert {reply.seconds for reply in replies} == {None}  # a claim holds no times
     entry = type("AnEntry", (), {"bundle": bundle})()
     shown = usage_of([entry])[bundle.root, "m0"]
     assert (shown["cost"], shown["currency"], shown["price_date"]) == (
         reported["cost"], "USD", "2026-11-22",
     )  # fmt: skip
+    assert shown["seconds"] == bundle.manifest["provenance"]["seconds"]["m0"]
 
     forged = Forger.of(bundle, tmp_path / "forged")
     forged.manifest["claim"]["prices"]["m0"]["tokens"]["output"] = 1.0

@@ -46,6 +46,7 @@ def site(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         data = board_data(opened)
     for row in data["all_games"]["agents"]:
         row["cost_per_game"], row["currency"] = row["tokens_per_game"] / 1e6, "USD"
+        row["seconds_per_game"] = 3.25
     won = {
         "match": "ab12", "seats": ["alice@8", "bob@8"], "outcomes": [1.0, -1.0], "forfeited": [],
         "steps": 14, "invalid": 0, "termination": "ok",
@@ -92,6 +93,9 @@ def test_the_first_screen_answers_who_how_sure_and_at_what_price(page) -> None:
     (text,) = texts(page, "[aria-label='Best over all games'] .answer")
     for word in ("alice@8", "Elo over 3 games", "of its games clean", "USD"):
         assert word in text
+    heads = texts(page, "[aria-label='All games'] thead th")
+    assert [h.split()[0] for h in heads[-3:]] == ["Tokens", "Seconds", "Price"]
+    assert {cells[-2] for cells in rows(page, "All games")} == {"3.3"}
     assert find(page, "[aria-label='Best over all games'] .answer").rect["y"] < 300
     (text,) = texts(page, "#subsets")
     assert "Every game counts alike" in text

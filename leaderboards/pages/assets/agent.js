@@ -90,6 +90,8 @@
       agent.base ? fact("base", agent.base) : null, agent.submitter ? fact("by", agent.submitter) : null,
       fact("games", `${agent.entered} of ${found.games.length}`), fact("matches", whole(agent.matches)),
       fact("clean", percent(agent.clean_share)), fact("tokens per game", short(agent.tokens_per_game)),
+      fact("replies per game", agent.replies_per_game === null ? "–" : agent.replies_per_game.toPrecision(3)),
+      agent.seconds_per_game === null || agent.seconds_per_game === undefined ? null : fact("seconds per game", agent.seconds_per_game.toPrecision(3)),
       agent.cost_per_game === null ? null : fact("per game", SRL.agentMoney(agent))),
     games(agent), what(agent), matches(agent), origins(agent),
     exploits(agent),

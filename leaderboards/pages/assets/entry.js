@@ -23,9 +23,10 @@
   function usage(used) {
     const ends = Object.entries(used.finishes).map(([finish, count]) => `${whole(count)} ${finish}`);
     const failed = Object.entries(used.failed_tries).map(([name, count]) => `${whole(count)} ${name}`);
+    const time = used.seconds === null || used.seconds === undefined ? "" : ` ${whole(Math.round(used.seconds))} s in all for replies.`;
     const systems = used.fingerprints.length ? ` Systems: ${used.fingerprints.join(", ")}.` : "";
     return `${counted(used.replies, "reply", "replies")} (${ends.join(", ")}); tokens: ${known(used.prompt_tokens)} prompt, ${known(used.cached_tokens)} of them cached, ${known(used.completion_tokens)} reply, ${known(used.reasoning_tokens)} of them thoughts.` +
-      (failed.length ? ` Failed tries: ${failed.join(", ")}.` : "") + systems;
+      (failed.length ? ` Failed tries: ${failed.join(", ")}.` : "") + time + systems;
   }
 
   function cost(used) {

@@ -9,6 +9,7 @@
   };
 
   const money = (row) => (row.cost_per_game === null ? "–" : `${row.cost_per_game.toPrecision(2)} ${row.currency}`);
+  const seconds = (row) => (row.seconds_per_game === null || row.seconds_per_game === undefined ? "–" : row.seconds_per_game.toPrecision(2));
   const elo = (value, half) => (value === null || value === undefined ? "–" : [el("b", {}, signed(value)), " ", el("span", { class: "quiet" }, plusMinus(half))]);
   const rank = (row) => (row.best_rank === null ? "–" : ranks(row));
   const orderOf = (row) => (row.best_rank === null ? null : row.best_rank * 1e6 + row.worst_rank);
@@ -49,6 +50,7 @@
       number("Games", 5.2, (r) => r.entered, (r) => `${r.entered} of ${games}`, "Games that it entered. One left out neither costs nor brings anything."),
       number("Clean", 5, (r) => r.clean_share, (r) => percent(r.clean_share), "Share of its games that no forfeit ended, by broken replies of whomever."),
       number("Tokens", 5.4, (r) => r.tokens_per_game, (r) => short(r.tokens_per_game), "Tokens that it wrote per game."),
+      known("seconds_per_game") && number("Seconds", 5.2, (r) => r.seconds_per_game, (r) => seconds(r), "Seconds per game that its endpoint took for replies, others being asked at the same time. Not known of agents that were played from weights."),
       known("cost_per_game") && number("Price", 6.4, (r) => r.cost_per_game, money, "Money per game, by the declared prices."),
       known("level") && { label: "Verified", rem: 5, value: (r) => r.level, first: -1, cell: (r) => (r.level ? badge(r.level) : ""), help: "Lowest level of checks of any of its games." },
     ].filter(Boolean);

@@ -38,6 +38,7 @@ _LONGEST_WAIT_S = 86_400.0
 """Longest time that a server may ask for; a larger number is ignored."""
 _MOST_BYTES = 8 << 20
 """Longest answer that is read."""
+_SECOND_DIGITS = 3
 QUOTED = 300
 """Characters of a server's own words in our messages."""
 
@@ -142,17 +143,18 @@ class Tries:
             RefusalError: it will not come.
         """
         failed: list[Failure] = []
-        until_s = None
+        until_s = first_s = None
         while True:
             slept_s = await self._sleep_over()
             until_s = None if until_s is None else until_s + slept_s
             await self._counter.limit.admit(tokens)
             until_s = self._clock() + self._settings.deadline_s if until_s is None else until_s
+            first_s = self._clock() if first_s is None else first_s + slept_s
             outcome = await self._once(body, tokens, until_s, begun)
             if outcome is None:
                 continue
             if isinstance(outcome, Completion):
-                return _after(outcome, failed)
+                return _after(outcome, failed, self._clock() - first_s)
             failed.append(outcome)
             most = min(retries, _FEW.get(outcome.name, retries))
             left_s = until_s - self._clock()
@@ -164,7 +166,7 @@ class Tries:
             alike = sum(failure.name == outcome.name for failure in failed)
             if len(failed) > retries or alike > most or pause_s >= left_s or self._closing():
                 if outcome.completion is not None:
-                    return _after(outcome.completion, failed)
+                    return _after(outcome.completion, failed, self._clock() - first_s)
                 raise LostReplyError(self._lost(failed))
             await self._sleep(pause_s)
 
@@ -292,11 +294,12 @@ class _TooLargeError(Exception):
     """An answer is longer than any reply."""
 
 
-def _after(found: Completion, failed: list[Failure]) -> Completion:
-    """The completion, with the tries before it; an accepted empty one is none of them."""
+def _after(found: Completion, failed: list[Failure], seconds: float) -> Completion:
+    """The completion, with its seconds and the tries before it; an accepted empty one is none of them."""
     before = [failure for failure in failed if failure.completion is not found]
     names = tuple(failure.name for failure in before)
-    return replace(found, served=replace(found.served, failed_tries=names))
+    served = replace(found.served, failed_tries=names, seconds=round(seconds, _SECOND_DIGITS))
+    return replace(found, served=served)
 
 
 def _used(served: Served, otherwise: int) -> int:
