@@ -30,7 +30,7 @@ WORKERS := $(BIN)/python -m tests.workers
 # The others need not be imported.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 
-.PHONY: help install docs quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
+.PHONY: help install docs site quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,11 +70,16 @@ nightly: install ## Run the checks that are too long for a commit (hours; PARTS=
 check: install ## Format, lint, types, import contracts, fast tests
 	$(MAKE) --jobs 2 lint types imports pytest
 
-docs: install ## Build the pages that are written from the code: settings, faults, environments, prompts
+docs: install ## Build the pages that are written from the code: API, commands, settings, faults, games
 	$(BIN)/python -m srl_agents.cli.settings_page
 	$(BIN)/python -m tests.faults.page
 	$(BIN)/python -m benchmarks.environments.pages
 	$(BIN)/python -m benchmarks.environments.prompts
+	$(BIN)/python -m docs.site.reference
+
+site: docs ## Build the documentation site, build/site/index.html; a dead link is a failure
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --fresh-env --quiet --jobs 2 \
+		--doctree-dir build/doctrees --conf-dir docs/site docs build/site
 
 lint: install
 	$(BIN)/ruff format --check .

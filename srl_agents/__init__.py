@@ -3,7 +3,7 @@
     run = srl_agents.train("quickstart-tiny", out="runs/q", updates=3)
     agent = srl_agents.load_agent("runs/q", "alice@3")
 
-See the README beside this file.
+docs/guides/from_python.md shows more.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("*.md", "srl_agents/README.md", "docs/*.md", "docs/guides/*.md")
+PAGES = ("*.md", "docs/*.md", "docs/guides/*.md")
 
 
 def modules(text: str) -> Iterator[str]:

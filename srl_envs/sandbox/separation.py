@@ -53,6 +53,7 @@ PROPERTIES: dict[str, Property] = {
     ),
     "file_contents": Property(text="read or change the host's files, those of Python aside"),
 }
+"""What untrusted programs may not do to each other -> where it holds, and why not elsewhere."""
 
 
 def kept_apart(tier: str, processes: int = 1) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ of these names is given as ./kv. Examples:
   srl plan quickstart-tiny
   srl plan seeds"""
 
-PLANS = ("kv", "seeds", "parallel")
+SUBCOMMANDS = ("kv", "seeds", "parallel")
 """What can be planned beside recipes; a further one is one word here and one module."""
 
 
@@ -28,6 +28,6 @@ def main(argv: list[str]) -> int:
     if name in ("-h", "--help") and not rest:
         print(DESCRIPTION)
         return 0
-    module = import_module(f"srl_agents.cli.plan.{name if name in PLANS else 'run'}")
+    module = import_module(f"srl_agents.cli.plan.{name if name in SUBCOMMANDS else 'run'}")
     run: Callable[[list[str]], int] = module.main
-    return run(rest if name in PLANS else argv)
+    return run(rest if name in SUBCOMMANDS else argv)

@@ -54,3 +54,4 @@ FORMAT_REASONS: dict[str, str] = {
     "too_many_words": "more than max_words",
     "forbidden_text": "a text out of forbidden",
 }
+"""Reason of a `FormatChecker`'s score -> what it means."""
