@@ -4,6 +4,7 @@
     python -m benchmarks.experiments status
     python -m benchmarks.experiments collect OTHER_CLONE/benchmarks/results/experiments
     python -m benchmarks.experiments report
+    srl reproduce credit_by_forks/hanabi/c3 --seed 0
 
 A sweep takes one core at the lowest priority, and goes on when the command is given again. Let it run in
 a clone of its own, so that edits do not change what runs:
@@ -67,6 +68,13 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
+def reproduce(options: argparse.Namespace) -> int:
+    """Run one arm with one seed again and compare; 1 if it differs by more than a seed would."""
+    from benchmarks.experiments import reproduction
+
+    return reproduction.reproduce(options.name, options.seed, options.results)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0 done, 1 a run failed, 2 the user has something to fix."""
     parser = argparse.ArgumentParser(
@@ -87,6 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     taking = commands.add_parser("collect", help=collect.__doc__)
     taking.add_argument("source", type=Path)
     taking.set_defaults(do=collect)
+    again = commands.add_parser("reproduce", help=reproduce.__doc__)
+    again.add_argument("name", help="EXPERIMENT/ARENA/ARM")
+    again.add_argument("--seed", type=int, default=0)
+    again.set_defaults(do=reproduce)
     commands.add_parser("status", help=status.__doc__).set_defaults(do=status)
     commands.add_parser("report", help=report.__doc__).set_defaults(do=report)
     options = parser.parse_args(argv)

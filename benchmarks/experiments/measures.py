@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments.announced import Measure
-from benchmarks.league.self_play import PLAYED, Reader
-from benchmarks.league.self_play import look as read_off
+from benchmarks.league.exploitability import PLAYED, Reader
+from benchmarks.league.exploitability import look as read_off
 from srl_agents import Run
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
 from srl_agents.league.matchmaking.arenas import Arena, Arenas

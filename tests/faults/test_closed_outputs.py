@@ -124,6 +124,7 @@ ELSEWHERE = {
     "train": "the test of a training below",
     "report": "the test of a training below, whose run it shows",
     "verify-trainer": "computes gradients for a minute before it prints; its help is tried",
+    "reproduce": "trains for minutes; its help is tried",
     "eval": "prints after Inspect ends, which has an environment of its own (`make inspect`)",
 }
 """Commands that are not tried on the run of bots, and why."""

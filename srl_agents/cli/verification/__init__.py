@@ -1,1 +1,1 @@
-"""Commands that check SRL itself on a model of the user."""
+"""Commands that check SRL itself: its gradients on a model of the user, and its published results."""
