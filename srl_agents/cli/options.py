@@ -36,6 +36,15 @@ class RandomOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SubjectOptions:
+    """What a check is about."""
+
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT")]
+    """Of `srl verify-trainer`: a model (tiny, smollm2-135m, a folder, a hub id), or a recipe (a YAML file or
+    a shipped one by name). Of `srl reproduce`: EXPERIMENT/ARENA/ARM, as docs/report.md names it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SearchBudgetOptions:
     """What a search may spend."""
 

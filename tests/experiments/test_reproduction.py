@@ -48,9 +48,9 @@ def test_an_arm_without_a_result_is_refused(tmp_path: Path) -> None:
 
 def test_a_package_without_the_repository_is_told_where_results_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="clone it"):
-        reproduce(ReproduceOptions(result="a/b/c"), tmp_path)
+        reproduce(ReproduceOptions(what="a/b/c"), tmp_path)
 
 
 def test_the_command_returns_the_status_of_the_program() -> None:
     root = Path(__file__).parents[2]
-    assert reproduce(ReproduceOptions(result="no_such/nim/a"), root) == 2
+    assert reproduce(ReproduceOptions(what="no_such/nim/a"), root) == 2

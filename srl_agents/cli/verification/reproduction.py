@@ -7,13 +7,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 import srl_agents
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import RandomOptions
+from srl_agents.cli.options import RandomOptions, SubjectOptions
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Run one arm of an announced experiment with one seed, and compare it with the stored result.
@@ -33,11 +30,8 @@ MODULE = "benchmarks.experiments"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceOptions(RandomOptions):
-    """Which result."""
-
-    result: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EXPERIMENT/ARENA/ARM")]
-    """As docs/report.md names it; its seed is an option."""
+class ReproduceOptions(SubjectOptions, RandomOptions):
+    """Which result: an arm and a seed of it."""
 
 
 def main(argv: list[str]) -> int:
@@ -64,7 +58,7 @@ def reproduce(options: ReproduceOptions, checkout: Path) -> int:
         "-m",
         MODULE,
         "reproduce",
-        options.result,
+        options.what,
         "--seed",
         str(options.seed),
     ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, RandomOptions, SetOptions
+from srl_agents.cli.options import JSONOptions, RandomOptions, SetOptions, SubjectOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -46,11 +46,9 @@ _FETCHED = "smollm2-135m"
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(SetOptions, RandomOptions, JSONOptions):
+class VerifyOptions(SubjectOptions, SetOptions, RandomOptions, JSONOptions):
     """What is verified."""
 
-    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL|RECIPE")]
-    """A model (tiny, smollm2-135m, a folder, a hub id), or a recipe: a YAML file or a shipped one by name."""
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Losses of a model to check, such as grpo, "grpo gspo" or ppo; may be repeated. All if absent."""
 
