@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leaderboards.bundles.adaptive_seeds import APART, Comparison, comparisons, looks, stops
 from leaderboards.bundles.agent_specs import committed, is_served, version_data
 from leaderboards.bundles.agents import Entrant, build_agents
 from leaderboards.contents.fields import FieldError
@@ -40,6 +41,8 @@ from srl_envs.errors import ConfigError, SandboxError, StoreError
 from srl_envs.reading.settings import dump
 
 HEADER, JOURNAL = "run.json", "matches.jsonl"
+STOPPED = "stopped"
+"""Key of the header: seeds at which a run that looks has stopped."""
 _LOCK = f"{HEADER}.lock"
 _BATCH = 256
 """Matches handed to the runner at once."""
@@ -79,6 +82,8 @@ class BoardRun:
         declared: goes into the bundle.
         command: goes into the bundle.
         asking: how endpoints are asked.
+        until: `APART` to stop at the first look at which all entrants are apart (`adaptive_seeds`); ``seeds``
+            are then the most. Not with a ticket, which fixes their number.
         order: of matches without endpoints; those with endpoints are always ``free``. ``exact`` gives the
             same replies each time; in ``free`` no match waits for another, and a model's replies may differ
             by rounding. The run's header and the bundle's command tell it.
@@ -104,6 +109,7 @@ class BoardRun:
         command: str = "",
         asking: Asking | None = None,
         ticket: Ticket | None = None,
+        until: str = "",
         order: Order = "exact",
     ) -> None:
         maker, when = (ticket.request.maker, ticket.when) if ticket else ("", "")
@@ -116,13 +122,20 @@ class BoardRun:
             raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
         if seeds is None:
             seeds = ticket.request.seeds if ticket else protocol.seeds
-        self.protocol, self.folder = protocol, folder
         names = [e.name for e in entrants]
+        if until and (ticket is not None or len(names) < 2):
+            raise ConfigError(
+                f"--seeds {APART} compares agents of a run for yourself: give two or more, with "
+                "--unregistered. A ticket fixes the number of seeds, so that a row's interval holds."
+            )
+        self.protocol, self.folder = protocol, folder
+        self._entrants, self._looks = names, looks(seeds) if until else (seeds,)
         self.specs = schedule(protocol, names, seeds, ticket.draw if ticket else "")
         check_environment(protocol)
         wanted = {
             "protocol": protocol.claim,
             "seeds": seeds,
+            "until": until or None,
             "sources": {e.name: e.source for e in entrants},
             "max_new_tokens": tokens,
             "prices": _prices(entrants),
@@ -142,6 +155,8 @@ class BoardRun:
             agents = [version_data(version) for version in built.versions]
             AGENTS.check(agents)
             self.header = _start(folder, wanted, agents, command)
+            if STOPPED in self.header:
+                self._stop(self.header[STOPPED])
             self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}
         except BaseException:
             if hasattr(self, "_replies"):
@@ -194,19 +209,53 @@ class BoardRun:
                 if progress is not None:
                     progress(len(self.done), len(self.specs))
 
-            for _ in range(self.protocol.void_tries):
-                missing = [spec for spec in self.specs if spec.match_id not in self.done]
-                self._play(missing, finished)
-                if len(self.done) == len(self.specs):
+            for seeds in self._looks:
+                specs = [spec for spec in self.specs if spec.number < seeds]
+                for _ in range(self.protocol.void_tries):
+                    missing = [spec for spec in specs if spec.match_id not in self.done]
+                    self._play(missing, finished)
+                    if all(spec.match_id in self.done for spec in specs):
+                        break
+                os.fsync(journal.fileno())
+                self._require_played(specs, faults)
+                if self.header.get("until") and self._apart(seeds):
                     break
-            os.fsync(journal.fileno())
-        if len(self.done) < len(self.specs):
-            spec = next(spec for spec in self.specs if spec.match_id not in self.done)
+
+    def _apart(self, seeds: int) -> bool:
+        """Whether the run stops at this look; if so its header says how many seeds it has."""
+        played = [(record.spec, record.result) for record in read_journal(self.folder, self.specs)]
+        most = self._looks[-1]
+        if stops(self.protocol, self._entrants, played, most) > seeds:
+            return False
+        if STOPPED not in self.header:
+            self.header = {**self.header, STOPPED: seeds}
+            _write_header(self.folder, self.header)
+        self._stop(seeds)
+        return True
+
+    def _stop(self, seeds: int) -> None:
+        """Leave out seeds that the run does not play."""
+        self._looks = tuple(look for look in self._looks if look <= seeds)
+        self.specs = [spec for spec in self.specs if spec.number < seeds]
+
+    def _require_played(self, specs: Sequence[MatchSpec], faults: dict[str, list[str]]) -> None:
+        """Raise a `SandboxError` if a match is still void."""
+        missing = [spec for spec in specs if spec.match_id not in self.done]
+        if missing:
             raise SandboxError(
-                f"{len(self.specs) - len(self.done)} matches are void after "
-                f"{self.protocol.void_tries} tries; the first, {_who(spec)}, because of "
-                f"{faults[spec.match_id][-1]}. Mend the cause."
+                f"{len(missing)} matches are void after {self.protocol.void_tries} tries; the first, "
+                f"{_who(missing[0])}, because of {faults[missing[0].match_id][-1]}. Mend the cause."
             )
+
+    def comparisons(self) -> list[Comparison]:
+        """Every two entrants, at the look at which the run stopped; none of a run with fixed seeds."""
+        if not self.header.get("until"):
+            return []
+        played = [(record.spec, record.result) for record in read_journal(self.folder, self.specs)]
+        count = len(looks(self.header["seeds"]))
+        return comparisons(
+            self.protocol, self._entrants, played, self.header.get(STOPPED, 0), count
+        )
 
     def usage(self) -> dict[str, dict[str, Any]]:
         """Agent behind an endpoint -> what its replies in finished matches took; see `served.usage`."""
@@ -261,6 +310,12 @@ def read_header(folder: Path) -> dict[str, Any]:
             f"{folder} holds no run of a board ({type(error).__name__}). `srl leaderboard run ENV "
             "--out DIR` makes one."
         ) from None
+
+
+def seeds_of(header: Mapping[str, Any]) -> int:
+    """How many seeds a run has: those at which it stopped, or those that it was given, which are more than it
+    has played while it still looks."""
+    return int(header.get(STOPPED, header["seeds"]))
 
 
 def read_journal(
@@ -349,10 +404,16 @@ def _start(
                 )
         return header
     header = {**wanted, "agents": agents, "command": command, "started": now()}
+    _write_header(folder, header)
+    return header
+
+
+def _write_header(folder: Path, header: dict[str, Any]) -> None:
+    """All of it or nothing."""
+    path = folder / HEADER
     work = path.with_suffix(".tmp")
     work.write_text(json.dumps(header, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     work.rename(path)
-    return header
 
 
 def _who(spec: MatchSpec) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from leaderboards.bundles.agent_specs import committed, is_model, is_served
 from leaderboards.bundles.roster import check_agents, roster
-from leaderboards.bundles.run import read_header, read_journal
+from leaderboards.bundles.run import read_header, read_journal, seeds_of
 from leaderboards.contents.claims import ratings
 from leaderboards.contents.fields import Kind, shown
 from leaderboards.contents.intake import (
@@ -435,7 +435,7 @@ def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[
         raise StoreError(f"{run} was played under another version of the protocol {protocol.name}.")
     ticket = None if header["ticket"] is None else Ticket.from_data(header["ticket"])
     draw = ticket.draw if ticket else ""
-    specs = schedule(protocol, list(header["sources"]), header["seeds"], draw)
+    specs = schedule(protocol, list(header["sources"]), seeds_of(header), draw)
     played = {record.spec.match_id: record for record in read_journal(run, specs)}
     if len(played) < len(specs):
         raise StoreError(
@@ -469,7 +469,7 @@ def _claim(
     """The claim but for the hash of the ratings, and the lines of all records with their chain."""
     claim: dict[str, Any] = {
         "protocol": header["protocol"],
-        "seeds": header["seeds"],
+        "seeds": seeds_of(header),
         "agents": header["agents"],
         "ticket": header["ticket"],
         "declared": header["declared"],

@@ -66,7 +66,9 @@ def main(argv: list[str]) -> int:
         protocol.name: (protocol, parse_entrants(options.agent, protocol, listening=False))
         for protocol in protocols
     }
-    found = plan(entering, assumed, seeds=options.seeds, max_new_tokens=options.max_new_tokens)
+    found = plan(
+        entering, assumed, seeds=options.counted()[0], max_new_tokens=options.max_new_tokens
+    )
     if options.json:
         print(plain_json({**asdict(found), "assumed": asdict(assumed)}))
     else:

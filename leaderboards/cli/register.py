@@ -55,6 +55,9 @@ def main(argv: list[str]) -> int:
     from leaderboards.protocol import load_protocol
     from leaderboards.registration.tickets import Request, write_json
 
+    seeds, until = options.counted()
+    if until:
+        raise ConfigError(f"--seeds {options.seeds}: a ticket fixes the number of seeds; give it.")
     owner = owner_key()
     written = []
     for protocol in [load_protocol(name) for name in options.envs]:
@@ -63,7 +66,7 @@ def main(argv: list[str]) -> int:
         agents = committed(build_agents(protocol, entrants, tokens).versions)
         if not agents:
             raise ConfigError("give --agent with a model or endpoint: bots need no registration.")
-        signed = Request.sign(protocol, agents, owner, options.seeds, options.maker)
+        signed = Request.sign(protocol, agents, owner, seeds, options.maker)
         path = options.out / f"{protocol.name}.request.json"
         write_json(path, signed.data)
         written.append({"protocol": protocol.name, "file": str(path), "agents": len(agents)})

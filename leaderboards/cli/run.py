@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,6 +35,8 @@ Examples:
   srl leaderboard run kuhn_poker nim --seeds 8 --out runs/look
   srl leaderboard run kuhn_poker --out runs/look --unregistered \\
       --agent me=openai:org/model@http://localhost:8000/v1
+  srl leaderboard run nim --seeds apart --unregistered --out runs/apart \\
+      --agent a=anthropic:MODEL --agent b=google:MODEL
   srl leaderboard run --all --out runs/references
 
 A model or endpoint plays for a board (--tickets, --register) or for no board (--unregistered). On a terminal
@@ -87,6 +89,11 @@ def main(argv: list[str]) -> int:
 
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
+    seeds, until = options.counted()
+    if until and not options.unregistered:
+        raise ConfigError(
+            f"--seeds {options.seeds} is for --unregistered runs: a ticket fixes the number of seeds."
+        )
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
     asking = Asking(
         concurrency=options.concurrency,
@@ -100,7 +107,7 @@ def main(argv: list[str]) -> int:
         tickets=options.tickets,
         register=options.register,
         unregistered=options.unregistered,
-        seeds=options.seeds,
+        seeds=seeds,
         max_new_tokens=options.max_new_tokens,
         asking=asking,
     )
@@ -122,6 +129,8 @@ def main(argv: list[str]) -> int:
         print(f"{entry['env']}: {entry['matches']} matches in {entry['folder']}")
         for agent, usage in entry["endpoints"].items():
             print(f"  {agent}: {usage_text(usage)}")
+        for line in entry["apart"]:
+            print(f"  {_compared(line)}")
     print(f"next: srl leaderboard bundle {shlex.quote(str(options.out))}")
     return 0
 
@@ -143,7 +152,8 @@ def _play(
         protocol,
         entrants,
         options.out / protocol.name,
-        seeds=options.seeds,
+        seeds=options.counted()[0],
+        until=options.counted()[1],
         max_new_tokens=options.max_new_tokens,
         declared=Declared(
             attempts=options.attempts,
@@ -164,7 +174,7 @@ def _play(
             raise KeyboardInterrupt(
                 f"interrupted; {len(run.done)} of {len(run.specs)} matches of {protocol.name} are kept."
             ) from None
-        usage = run.usage()
+        usage, apart = run.usage(), [asdict(found) for found in run.comparisons()]
     return {
         "env": protocol.name,
         "folder": str(run.folder),
@@ -172,4 +182,14 @@ def _play(
         "played_before": before,
         "agents": [entrant.name for entrant in entrants],
         "endpoints": usage,
+        "apart": apart,
     }
+
+
+def _compared(line: dict[str, Any]) -> str:
+    """A comparison of two agents as a sentence."""
+    apart = "apart" if line["low"] > 0 or line["high"] < 0 else "not apart"
+    return (
+        f"{line['one']} - {line['other']}: {line['mean']:+.3f} in [{line['low']:+.3f}, {line['high']:+.3f}] "
+        f"per match after {line['seeds']} seeds, {apart}"
+    )

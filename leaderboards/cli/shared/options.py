@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from srl_envs.errors import ConfigError
+
 if TYPE_CHECKING:
     from leaderboards.bundles.agents import Entrant
     from leaderboards.protocol import Protocol
 
+APART = "apart"
+"""In place of a number of seeds; see `leaderboards.bundles.adaptive_seeds`."""
 AGENTS = """\
 an agent is one of (docs/guides/agents.md)
   bot:NAME                   a bot that is not a reference already
@@ -105,9 +109,27 @@ class EntrantOptions:
 
     agent: Agents = ()
     """Agent that enters; may be repeated; without it, only the references play."""
-    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    seeds: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
     """Play the first N seeds only, decided before the first match; a ticket sets their number, and rows of
-    few seeds stay provisional."""
+    few seeds stay provisional. `apart`, or `apart:N`, adds seeds in --unregistered runs until every two
+    agents are apart, up to N."""
+
+    def counted(self) -> tuple[int | None, str]:
+        """Seeds, all if None, and what a run stops at.
+
+        Raises:
+            ConfigError: it is neither a number nor ``apart``.
+        """
+        if self.seeds is None:
+            return None, ""
+        word, colon, number = self.seeds.partition(":")
+        text = number if colon else ("" if word == APART else word)
+        until = APART if colon or word == APART else ""
+        if (colon and word != APART) or not (
+            text.isascii() and (text.isdigit() or (until and not colon))
+        ):
+            raise ConfigError(f"--seeds {self.seeds!r}: give a number, {APART}, or {APART}:N.")
+        return (int(text) if text else None), until
 
 
 def entrants_from(
