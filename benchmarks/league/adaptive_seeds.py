@@ -17,8 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from leaderboards.bundles.adaptive_seeds import ALPHA, compared, looks
-from srl_agents.league.ratings.intervals import Floats, t_quantile
+from srl_agents.league.ratings.intervals import (
+    LOOKS_ALPHA,
+    Floats,
+    compared,
+    looks,
+    t_quantile,
+)
 
 REFERENCES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Skills in log-odds of a point."""
@@ -93,7 +98,7 @@ def main() -> None:
     for row in rows:
         print(row)
     if options.json:
-        data = {"runs": options.runs, "most": options.most, "alpha": ALPHA, "rows": rows}
+        data = {"runs": options.runs, "most": options.most, "alpha": LOOKS_ALPHA, "rows": rows}
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Seeds added until every two entrants are apart: when to look, and when to stop.
 
-The looks are fixed before the first match: `FIRST` seeds, then twice as many each time, up to the last. At
+The looks are fixed before the first match: 8 seeds, then twice as many each time, up to the last. At
 a look every two entrants are compared by what each earned with the references on the same seeds. A
 comparison is an interval at 95 % for all looks together (Bonferroni), so it holds whenever the run stops.
 Ordinary intervals do not: `benchmarks.league.adaptive_seeds` simulates by how much. So rows of a board, which
@@ -10,55 +10,19 @@ Source: Jennison and Turnbull, "Group Sequential Methods", 2000, chapter 2, for 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from leaderboards.protocol import Protocol
-from srl_agents.league.ratings.intervals import Floats, t_quantile
+from srl_agents.league.ratings.intervals import Comparison, Floats, compared, looks
 from srl_agents.records import MatchResult, MatchSpec
 
 APART = "apart"
 """What a run, or a registration, says in place of a number of seeds."""
-FIRST = 8
-"""Seeds at the first look."""
-ALPHA = 0.05
-"""Chance that a comparison misses at any look."""
-_LEAST_ERROR = 0.5
-"""Least standard error of a mean over n seeds, times n: equal values of few seeds prove little."""
-
 Matches = Iterable[tuple[MatchSpec, MatchResult]]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What one entrant earns above another per match with the references, on the same seeds."""
-
-    one: str
-    other: str
-    mean: float
-    low: float
-    high: float
-    seeds: int
-
-    @property
-    def apart(self) -> bool:
-        """Whether one of the two is shown to earn more."""
-        return self.low > 0 or self.high < 0
-
-
-def looks(most: int) -> tuple[int, ...]:
-    """Numbers of seeds at which a run looks; the last is all of them."""
-    found = []
-    seeds = FIRST
-    while seeds < most:
-        found.append(seeds)
-        seeds *= 2
-    return (*found, most)
 
 
 def comparisons(
@@ -78,24 +42,6 @@ def comparisons(
         compared(one, other, earned[one] - earned[other], count)
         for one, other in combinations(sorted(entrants), 2)
     ]
-
-
-def compared(one: str, other: str, gap_S: Floats, count: int) -> Comparison:
-    """The interval of a mean gap, at `ALPHA` over ``count`` looks.
-
-    Args:
-        one: whose earnings are the larger where the gap is positive.
-        other: the other one.
-        gap_S: one number per seed.
-        count: number of looks.
-    """
-    n = gap_S.size
-    mean = float(gap_S.mean())
-    if n < 2:
-        return Comparison(one, other, mean, -math.inf, math.inf, n)
-    error = max(float(gap_S.std(ddof=1)) / math.sqrt(n), _LEAST_ERROR / n)
-    reach = t_quantile(n - 1, 1 - ALPHA / (2 * count)) * error
-    return Comparison(one, other, mean, mean - reach, mean + reach, n)
 
 
 def stops(

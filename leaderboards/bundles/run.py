@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leaderboards.bundles.adaptive_seeds import APART, Comparison, comparisons, looks, stops
+from leaderboards.bundles.adaptive_seeds import APART, comparisons, stops
 from leaderboards.bundles.agent_specs import committed, is_served, version_data
 from leaderboards.bundles.agents import Entrant, build_agents
 from leaderboards.contents.fields import FieldError
@@ -32,6 +32,7 @@ from srl_agents.engines.endpoint.providers import find_model
 from srl_agents.engines.endpoint.reply_journal import REPLIES, ReplyJournal
 from srl_agents.engines.tasks import all_of
 from srl_agents.interrupts import EventLoop
+from srl_agents.league.ratings.intervals import Comparison, looks
 from srl_agents.league.store.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Order, Rollouts

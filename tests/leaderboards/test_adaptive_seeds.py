@@ -17,11 +17,12 @@ import pytest
 from command import main
 
 from benchmarks.league.adaptive_seeds import expected, points, simulate
-from leaderboards.bundles.adaptive_seeds import APART, compared, comparisons, looks, stops
+from leaderboards.bundles.adaptive_seeds import APART, comparisons, stops
 from leaderboards.bundles.run import JOURNAL, read_header, seeds_of
 from leaderboards.bundles.submission import open_bundle
 from leaderboards.cli.shared.options import EntrantOptions
 from leaderboards.protocol import load_protocol, schedule
+from srl_agents.league.ratings.intervals import compared, looks
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError
 from tests.chat_server import ChatServer, chat_server

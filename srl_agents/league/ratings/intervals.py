@@ -128,3 +128,58 @@ def wilson(score_NN: Floats, count_NN: Ints) -> tuple[Floats, Floats]:
     centre = (score_NN + z**2 / (2 * count)) / scale
     spread = z / scale * np.sqrt(score_NN * (1 - score_NN) / count + z**2 / (4 * count**2))
     return centre - spread, centre + spread
+
+
+# --- intervals that hold at every look of a growing sample -----------------------------------------
+
+FIRST_LOOK = 8
+"""Seeds at the first look."""
+LOOKS_ALPHA = 0.05
+"""Chance that a comparison misses at any look."""
+_LEAST_ERROR = 0.5
+"""Least standard error of a mean over n seeds, times n: equal values of few seeds prove little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What one entrant earns above another per match with the references, on the same seeds."""
+
+    one: str
+    other: str
+    mean: float
+    low: float
+    high: float
+    seeds: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether one of the two is shown to earn more."""
+        return self.low > 0 or self.high < 0
+
+
+def looks(most: int) -> tuple[int, ...]:
+    """Numbers of seeds at which a run looks; the last is all of them."""
+    found = []
+    seeds = FIRST_LOOK
+    while seeds < most:
+        found.append(seeds)
+        seeds *= 2
+    return (*found, most)
+
+
+def compared(one: str, other: str, gap_S: Floats, count: int) -> Comparison:
+    """The interval of a mean gap, at `LOOKS_ALPHA` over ``count`` looks.
+
+    Args:
+        one: whose earnings are the larger where the gap is positive.
+        other: the other one.
+        gap_S: one number per seed.
+        count: number of looks.
+    """
+    n = gap_S.size
+    mean = float(gap_S.mean())
+    if n < 2:
+        return Comparison(one, other, mean, -math.inf, math.inf, n)
+    error = max(float(gap_S.std(ddof=1)) / math.sqrt(n), _LEAST_ERROR / n)
+    reach = t_quantile(n - 1, 1 - LOOKS_ALPHA / (2 * count)) * error
+    return Comparison(one, other, mean, mean - reach, mean + reach, n)
