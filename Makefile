@@ -30,7 +30,7 @@ WORKERS := $(BIN)/python -m tests.workers
 # The others need not be imported.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 
-.PHONY: help install docs site quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
+.PHONY: help install docs site wheel quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ docs: install ## Build the pages that are written from the code: API, commands, 
 	$(BIN)/python -m benchmarks.environments.pages
 	$(BIN)/python -m benchmarks.environments.prompts
 	$(BIN)/python -m docs.site.reference
+
+wheel: docs ## Build the wheel with all pages, dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 site: docs ## Build the documentation site, build/site/index.html; a dead link is a failure
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --fresh-env --quiet --jobs 2 \

@@ -3,7 +3,7 @@
     run = srl_agents.train("quickstart-tiny", out="runs/q", updates=3)
     agent = srl_agents.load_agent("runs/q", "alice@3")
 
-docs/guides/from_python.md shows more.
+`srl docs from_python` shows more.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from srl_agents.cli import settings_page
 from srl_envs.errors import SRLError
 from tests.browser import chromium, emulate, fresh, violations
 from tests.faults import page as faults_page
-from tests.test_docs import is_built, links
+from tests.test_docs import DOCUMENTS, is_built, links
 
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "docs/site"
@@ -161,6 +161,20 @@ def test_the_errors_are_those_that_can_be_raised() -> None:
     assert {one.__name__ for one in loaded if not one.__name__.startswith("_")} <= {*found}
     assert all(one.text for one in found.values())
     assert found["UnknownVersionError"].bases == ("ModelError", "LookupError")
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    trees = re.findall(
+        r"```\{toctree\}\n(.*?)```", (ROOT / "docs/index.md").read_text(), flags=re.DOTALL
+    )
+    listed = [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+    pages = {
+        path.relative_to(ROOT / "docs").with_suffix("")
+        for path in DOCUMENTS
+        if path.is_relative_to(ROOT / "docs")
+    }
+    left = {str(page) for page in pages if not any(page.match(one) for one in listed)}
+    assert left <= {"index", "package_readme"}, "name the page in docs/index.md"
 
 
 def test_every_command_is_on_the_page() -> None:

@@ -26,7 +26,6 @@ from srl_envs.errors import ConfigError
 
 FORMS = "bot:NAME  MODEL[+ADAPTER]  PROVIDER:MODEL  openai:MODEL@URL  human"
 """The grammar in one line, for ``--help`` and errors."""
-GUIDE = "docs/guides/agents.md"
 BOT, ENDPOINT, HUMAN = "bot:", "openai:", "human"
 _PROMPT = "?prompt="
 _ADDRESS = re.compile(r"@(?=https?://)")

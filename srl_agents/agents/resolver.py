@@ -527,7 +527,7 @@ def _endpoint(label: str, name: EndpointName, prompt: PromptSettings, playing: P
         raise ConfigError(
             f"endpoint {name.model}: template_arguments, thoughts and memory of a prompt are for models "
             "that are loaded here; leave them out. Thoughts of a served model get room by "
-            "max_thought_tokens in the providers file (docs/guides/endpoints.md)."
+            "max_thought_tokens in the providers file (`srl docs endpoints`)."
         )
     asking = playing.asking
     engine = EndpointEngine(

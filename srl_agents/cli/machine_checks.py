@@ -95,7 +95,7 @@ def _sandbox() -> Check:
             message = "; ".join([", ".join(executor.layers), *lacks])
             return Check(name="sandbox", good=True, message=message)
     except SRLError as error:
-        fix = "see docs/design/sandbox.md; only games without programs can be played"
+        fix = "see `srl docs sandbox`; only games without programs can be played"
         return Check(name="sandbox", good=False, message=str(error), fix=fix)
 
 

@@ -136,7 +136,7 @@ def _help(commands: dict[str, metadata.EntryPoint]) -> str:
             *lines,
             "",
             f"{foreign_code.OPTION}, of every command: refuse recipes, rubrics, models and other files that",
-            "name code from outside SRL (docs/guides/strangers_files.md).",
+            "name code from outside SRL (`srl docs strangers_files`).",
             "",
             "`srl COMMAND --help` explains one, with examples. For a first look:",
             "  srl play connect_four-v0 human middle",

@@ -31,7 +31,7 @@ from srl_envs.turns.grammar import body_of
 
 DESCRIPTION = """Play episodes of one environment and watch them live.
 
-One agent per seat, in the order of the seats (docs/guides/agents.md):
+One agent per seat, in the order of the seats (`srl docs agents`):
   human                            you, at the keyboard
   random, middle, bot:strong ...   a bot of the environment (srl envs ENV lists them)
   tiny, smollm2-135m               a language model that is fetched for you

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Serve a model with vLLM, ready for training and for seats.
 
 vLLM needs an environment of its own. Name its interpreter with --python or SRL_VLLM_PYTHON;
-docs/guides/serve.md shows how to make one. The server ends with this command.
+`srl docs serve` shows how to make one. The server ends with this command.
 
 Examples:
   srl serve smollm2-135m --python .venv-vllm/bin/python

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
 A run that was interrupted continues where its last checkpoint left off: `srl train RUN`, with its folder.
-Opponents may be  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
+Opponents may be  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (`srl docs agents`).
 
 Examples:
   srl train quickstart-tiny
@@ -28,11 +28,11 @@ Examples:
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
   srl train runs/mine                                                 # go on with an interrupted run
   srl train --more 50 runs/mine                                       # go on, 50 updates longer
-  srl train my_recipe.yaml --ray auto --set ray.workers=64           # docs/guides/cluster.md
+  srl train my_recipe.yaml --ray auto --set ray.workers=64           # `srl docs cluster`
   srl train my_recipe.yaml --data data                # rows called by name, such as `tasks: gsm8k`
   torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
-docs/guides/settings.md has the twenty settings that matter most, with typical values.
+`srl docs settings` has the twenty settings that matter most, with typical values.
 
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 """

@@ -31,7 +31,7 @@ In a terminal an episode goes step by step: Enter, space or right arrow for the 
 for the one before, g and G for the first and the last, q to leave. In a pipe, or with --all, all
 steps are printed at once. With --html the episode becomes one web page that needs nothing else.
 
-An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
+An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (`srl docs agents`).
 
 Examples:
   srl watch runs/quickstart-tiny-seed0

@@ -81,7 +81,7 @@ MEANINGS = {
     "grad_norm": "norm of the gradient before clipping",
     "weight_norm": "norm of all weights that learn, after the update",
     "skipped": "1 where a fault let the learner take no step on its batch",
-    "fault/NAME": "1 where a fault of this name was met in the update (docs/reference/faults.md)",
+    "fault/NAME": "1 where a fault of this name was met in the update (`srl docs faults`)",
     "learning_rate": "of the update",
     "optimizer_mb": "MB of the optimizer's state before the step; 0 before the first",
     "gradient_agreement": "mean over pairs of learners of the cosine of their gradients",

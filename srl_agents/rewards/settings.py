@@ -92,7 +92,7 @@ class RewardSettings:
                     raise ConfigError(
                         f"rewards.terms.{name} reads {needed!r}, which this environment does not have: "
                         f"it has {', '.join(references) or 'no right answers'}. "
-                        "docs/guides/rewards.md lists the answers of each game."
+                        "`srl docs rewards` lists the answers of each game."
                     )
             try:
                 term.judge(max_new_tokens)

@@ -17,7 +17,7 @@ from srl_envs.errors import ConfigError
 RUN = """Run a league until its recipe is done. `srl league resume RUN` continues an interrupted run.
 
 A recipe with `learners` trains them (the same as `srl train`); one with `agents` lets them play, and rates
-them. An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
+them. An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (`srl docs agents`).
 
 Examples:
   srl league run population-connect-four

@@ -63,5 +63,5 @@ def not_served(settings: EndpointSettings, served: Sequence[str]) -> ModelError:
     return ModelError(
         f"{settings.url} serves no model {settings.model!r}.{nearest(settings.model, served)} It serves: "
         f"{', '.join(served[:_MOST_NAMED])}{more}. A model that it serves and does not list belongs "
-        "under models in the providers file (docs/guides/endpoints.md)."
+        "under models in the providers file (`srl docs endpoints`)."
     )

@@ -48,7 +48,7 @@ class Account:
             raise ConfigError(
                 f"endpoint {without_credentials(self.url)!r}: give an address such as "
                 "http://host:8000/v1, or the name of a provider of your providers file "
-                "(docs/guides/endpoints.md)."
+                "(`srl docs endpoints`)."
             )
         if without_credentials(self.url) != self.url:
             raise ConfigError(

@@ -107,7 +107,7 @@ class VLLMServerSettings(VLLMStartOptions):
         if not found:
             raise ConfigError(
                 f"vLLM lives in an environment of its own: name its interpreter with --python or {PYTHON}. "
-                "docs/guides/serve.md shows how to make one."
+                "`srl docs serve` shows how to make one."
             )
         if not Path(found).is_file():
             raise ConfigError(f"{found} is not an interpreter; give one that imports vllm.")

@@ -47,7 +47,7 @@ class VLLMProcess:
         if importlib.util.find_spec("vllm") is None:
             raise ConfigError(
                 "engine vllm_process loads vLLM here, and this environment has none: install SRL in "
-                "vLLM's environment (docs/guides/serve.md), or use engine 'vllm'."
+                "vLLM's environment (`srl docs serve`), or use engine 'vllm'."
             )
         self.place = "vLLM in this process"
         self._settings, self._gpu_share = settings, gpu_share

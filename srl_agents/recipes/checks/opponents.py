@@ -98,7 +98,7 @@ def check_budgets(recipe: LeagueRecipe) -> None:
             or not isinstance(endpoint, EndpointName)
             or find_model(endpoint.url, endpoint.model).price is not None,
             f"opponents.budgets: {text!r}: what it costs is not known. Name a price file in the "
-            "providers file (docs/guides/endpoints.md), or leave out cost.",
+            "providers file (`srl docs endpoints`), or leave out cost.",
         )
         trains = text in recipe.opponents.agents
         attempts = recipe.rollout.group_size if trains else 1

@@ -75,7 +75,7 @@ def _of_faults(folder: Path, updates: int) -> Iterator[Complaint]:
             if fresh or event["policy"] != "go_on"
             else 0.3,
             what=f"{fault} in update {event['update']} ({event['policy']}): {event['told']}",
-            remedy=FAULTS[fault].fix if fault in FAULTS else "see docs/design/survival.md",
+            remedy=FAULTS[fault].fix if fault in FAULTS else "see `srl docs survival`",
             learner=learner,
         )
 
