@@ -1,7 +1,7 @@
 """A step of building the wheel: the pages of the documentation go into it, for `srl docs`.
 
-Setuptools finds it by pyproject.toml. The built site is left out: it needs Sphinx and all of SRL's packages to be
-made, is ten times as large, and a page of Markdown is read in any terminal.
+Setuptools finds it by pyproject.toml. The built site is left out: making it needs Sphinx and all that it
+documents, it is ten times as large, and a page of Markdown is read in any terminal.
 """
 
 from __future__ import annotations

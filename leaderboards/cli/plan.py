@@ -27,7 +27,7 @@ Examples:
   srl leaderboard plan connect_four-v0.5x5x3 --agent tiny --seeds 8
 
 No endpoint is asked and no model is loaded. A bot plays some of the entrant's matches in its seats, and its
-replies and the texts before them are counted. Money needs a price file (docs/guides/endpoints.md). Hours are
+replies and the texts before them are counted. Money needs a price file (`srl docs endpoints`). Hours are
 the least that the provider's limits and the assumed seconds allow.
 """
 
