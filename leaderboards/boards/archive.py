@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from leaderboards.boards.epochs import Earlier, changes, earlier
 from leaderboards.boards.verification import VERIFIED, read_verified
 from leaderboards.bundles.agent_specs import is_model
 from leaderboards.bundles.roster import parent_among, version
@@ -25,7 +26,7 @@ from leaderboards.bundles.verify import Level
 from leaderboards.contents.bases import read_bases
 from leaderboards.contents.fields import shown
 from leaderboards.contents.intake import BUNDLE_NAME, MANIFEST, BundleError, open_regular, read_json
-from leaderboards.contents.mistakes import mistakes_of
+from leaderboards.contents.mistakes import mistakes_of, moves_of
 from leaderboards.contents.schemas import CHANGE, MANIFEST_FILE, checked
 from leaderboards.keys import fingerprint
 from leaderboards.names import name_key
@@ -41,6 +42,8 @@ from srl_envs.errors import SRLError, StoreError
 PUBLISHED = Path(__file__).parents[1] / "published"
 """The board that SRL ships."""
 CHANGELOG = "changelog.jsonl"
+_REPLAYED = "L2"
+"""Level from which on every match was played again, bots included."""
 EXPLOITS = "exploits"
 """Folder of a board with best responses against its agents, which are no bundles."""
 _MOST_CHANGELOG_BYTES = 64 << 20
@@ -102,6 +105,10 @@ class Merged:
     set_aside: tuple[SetAside, ...]
     mistakes: dict[str, Counter[str]]
     """Agent -> kind -> refused replies, see `mistakes_of`; for references as in ``levels``."""
+    moves: Counter[str]
+    """Agent -> its replies that were taken as moves, in all of these matches."""
+    earlier: tuple[Earlier, ...] = ()
+    """Bundles of earlier epochs, which count no more."""
 
 
 @dataclass(slots=True)
@@ -114,6 +121,8 @@ class _Shared:
     levels: dict[str, Level] = field(default_factory=dict)
     mistakes: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     """Match -> agent -> kind -> refused replies; without matches that have none."""
+    moves: dict[str, Counter[str]] = field(default_factory=dict)
+    """Match -> agent -> replies that were taken as moves."""
 
 
 def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
@@ -183,17 +192,28 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[Merged]:
         group: from `read_board`.
         path: of the store; made, or filled up.
     """
-    shared, kept, set_aside = _Shared(), [], []
-    for entry in sorted(group.entries, key=lambda entry: entry.level, reverse=True):
-        if wrong := _add(entry, shared):
-            folder = entry.bundle.folder
-            set_aside.append(SetAside(f"{folder.parent.name}/{folder.name}", wrong))
-        else:
+    shared, kept, set_aside, left = _Shared(), [], [], []
+    replayed = [entry for entry in group.entries if entry.level >= _REPLAYED]
+    present = replayed[-1] if replayed else None
+    order = sorted(group.entries, key=lambda entry: (entry is present, entry.level), reverse=True)
+    for entry in order:
+        folder = entry.bundle.folder
+        name = f"{folder.parent.name}/{folder.name}"
+        wrong = _add(entry, shared)
+        if not wrong:
             kept.append(entry)
+        elif present is not None and entry in replayed and _of_another_epoch(entry, present):
+            published = str(entry.verified["published"])
+            left.append(earlier(name, entry.bundle, present.bundle, published))
+        else:
+            set_aside.append(SetAside(name, wrong))
     entries = tuple(entry for entry in group.entries if entry in kept)
     references = frozenset(group.protocol.references)
     levels: dict[str, Counter[str]] = {}
     mistakes: dict[str, Counter[str]] = {}
+    moves: Counter[str] = Counter()
+    for moved in shared.moves.values():
+        moves.update(moved)
     for name, (spec, _) in shared.matches.items():
         among, wrong_of = references.issuperset(spec.seats), shared.mistakes.get(name, {})
         for seated in set(spec.seats) if among else set(spec.seats) - references:
@@ -203,7 +223,17 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[Merged]:
         for agent in agents_of(entries):
             store.add_agent(agent)
         store.report_many(shared.matches.values())
-        yield Merged(store, entries, levels, tuple(set_aside), mistakes)
+        yield Merged(
+            store, entries, levels, tuple(set_aside), mistakes, moves=moves, earlier=tuple(left)
+        )
+
+
+def _of_another_epoch(entry: Entry, present: Entry) -> bool:
+    """Whether references played differently in two bundles that were both replayed."""
+    try:
+        return changes(entry.bundle, present.bundle).any
+    except BundleError:
+        return False
 
 
 def agents_of(entries: Sequence[Entry]) -> list[AgentVersion]:
@@ -369,7 +399,7 @@ def _changes(board: Path, set_aside: list[SetAside]) -> list[dict[str, Any]]:
 
 def _add(entry: Entry, shared: _Shared) -> str:
     """Why a bundle does not count; if it does, its matches are in ``shared``."""
-    matches, records, mistakes = {}, {}, {}
+    matches, records, mistakes, moves = {}, {}, {}, {}
     limits = {
         agent.agent_id: agent.spec["sampling"]["max_new_tokens"]
         for agent in entry.bundle.agents
@@ -385,6 +415,7 @@ def _add(entry: Entry, shared: _Shared) -> str:
                     "bundle that was verified further or published before"
                 )
             matches[name] = (record.spec, record.result)
+            moves[name] = moves_of(record)
             if any(record.result.invalid_replies):
                 mistakes[name] = mistakes_of(record, limits)
     except BundleError as error:
@@ -394,4 +425,5 @@ def _add(entry: Entry, shared: _Shared) -> str:
     shared.matches |= {name: match for name, match in matches.items() if name not in shared.matches}
     shared.records |= records
     shared.mistakes |= mistakes
+    shared.moves |= moves
     return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +20,7 @@ from leaderboards.bundles.adaptive_seeds import APART, comparisons, stops
 from leaderboards.bundles.agent_specs import committed, is_served, version_data
 from leaderboards.bundles.agents import Entrant, build_agents
 from leaderboards.contents.fields import FieldError
+from leaderboards.contents.mistakes import moves_of
 from leaderboards.contents.record import MatchRecord, record_of
 from leaderboards.contents.schemas import AGENTS, DECLARED
 from leaderboards.contents.served import Reports
@@ -45,6 +47,7 @@ HEADER, JOURNAL = "run.json", "matches.jsonl"
 STOPPED = "stopped"
 """Key of the header: seeds at which a run that looks has stopped."""
 _LOCK = f"{HEADER}.lock"
+_MATCHES_TO_JUDGE = 4
 _BATCH = 256
 """Matches handed to the runner at once."""
 _PATIENCE_S = 86_400.0
@@ -257,6 +260,14 @@ class BoardRun:
         return comparisons(
             self.protocol, self._entrants, played, self.header.get(STOPPED, 0), count
         )
+
+    def motionless(self) -> list[str]:
+        """Entrants of whose replies the game took none as a move, in at least `_MATCHES_TO_JUDGE` matches."""
+        moves, matches = Counter[str](), Counter[str]()
+        for record in read_journal(self.folder, self.specs):
+            matches.update({*record.spec.seats})
+            moves.update(moves_of(record))
+        return [n for n in self._entrants if not moves[n] and matches[n] >= _MATCHES_TO_JUDGE]
 
     def usage(self) -> dict[str, dict[str, Any]]:
         """Agent behind an endpoint -> what its replies in finished matches took; see `served.usage`."""

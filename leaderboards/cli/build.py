@@ -118,7 +118,9 @@ def _compare_keys(options: BuildOptions, found: str) -> None:
 
 def _write(options: BuildOptions, data: dict[str, Any], episodes: Iterator[dict[str, Any]]) -> int:
     from leaderboards.pages.build import write_site
+    from leaderboards.pages.differences import differences, last_site
 
+    data["differences"] = differences(last_site(options.out), data)
     for part in data["set_aside"]:
         print(visible(f"set aside: {part['bundle']}: {part['reason']}"), file=sys.stderr)
     total = sum(len(board["episodes"]) for board in data["boards"])
@@ -128,7 +130,10 @@ def _write(options: BuildOptions, data: dict[str, Any], episodes: Iterator[dict[
         numbers = str(index.with_name("data.json"))
         print(plain_json({"index": str(index), "data": numbers, "boards": data["boards"]}))
     else:
-        print(summary(data), f"open {index}", sep="\n")
+        print(summary(data))
+        for line in data["differences"]:
+            print(visible(f"since the last site: {line}"))
+        print(f"open {index}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -174,6 +175,12 @@ def _play(
             raise KeyboardInterrupt(
                 f"interrupted; {len(run.done)} of {len(run.specs)} matches of {protocol.name} are kept."
             ) from None
+        for name in run.motionless():
+            print(
+                f"srl leaderboard: warning: {name} never made a move that {protocol.name} takes: see its "
+                f"prompt, its stop text and its replies in {run.folder}.",
+                file=sys.stderr,
+            )
         usage, apart = run.usage(), [asdict(found) for found in run.comparisons()]
     return {
         "env": protocol.name,

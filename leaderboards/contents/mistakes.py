@@ -35,6 +35,15 @@ def mistakes_of(record: MatchRecord, limits: Mapping[str, int]) -> dict[str, Cou
     return found
 
 
+def moves_of(record: MatchRecord) -> Counter[str]:
+    """Agent -> replies that the game took as moves."""
+    found: Counter[str] = Counter()
+    for step in record.transcript.steps:
+        for seat in step.replies:
+            found[record.spec.seats[seat]] += step.invalid[seat] is None
+    return found
+
+
 def _why(record: MatchRecord, seat: int, turn: int, limits: Mapping[str, int]) -> str:
     """What the sampler or the endpoint says of a refused reply; empty where it ended by itself."""
     if served := record.served.get(seat):

@@ -49,6 +49,7 @@ from srl_envs import spec as env_spec
 from srl_envs.api.episode import Transcript
 from srl_envs.errors import StoreError, UnknownEnvironmentError
 
+NEVER_MOVED = "it never made a move that the game takes: see its prompt, its stop text and a replay"
 __all__ = ["board_data", "board_site", "boards_of_store", "site_data", "store_site", "write_site"]
 
 SCHEMA = 5
@@ -136,10 +137,12 @@ def board_site(
                 entries=described_entries(merged.entries, registered, usage_of(merged.entries)),
                 references=group.protocol.references,
                 mistakes=merged.mistakes,
+                moves=merged.moves,
             )
             matches = [match for match in merged.store.matches() if match[1].termination != "void"]
         for data in (rated.data for rated in shown):
             data["protocol"] = group.protocol.name
+            data["earlier"] = [asdict(part) for part in merged.earlier]
             for row in data["agents"]:
                 known = exploits.get((group.protocol.name, row["agent"]))
                 row["exploited"] = None if known is None else _exploited(known)
@@ -246,6 +249,7 @@ def boards_of_store(
     entries: Mapping[str, Mapping[str, Any]] | None = None,
     references: Collection[str] = (),
     mistakes: Mapping[str, Mapping[str, int]] | None = None,
+    moves: Mapping[str, int] | None = None,
 ) -> list[RatedBoard]:
     """One board per environment and options.
 
@@ -257,6 +261,7 @@ def boards_of_store(
         entries: agent -> how it came in, where it came in as a bundle.
         references: of the board's protocol; see `Scope.references`.
         mistakes: agent -> kind -> refused replies; unknown by default.
+        moves: agent -> replies that were taken as moves; unknown by default.
     """
     agents = {agent.agent_id: agent for agent in store.agents()}
     boards = []
@@ -276,6 +281,8 @@ def boards_of_store(
             row["base"] = base_label(agents[row["agent"]].spec, bases)
             row["entry"] = (entries or {}).get(row["agent"])
             row["mistakes"] = None if mistakes is None else dict(mistakes.get(row["agent"], {}))
+            if moves is not None and not moves.get(row["agent"]):
+                row["provisional"].append(NEVER_MOVED)
         attacked = None if options else hackability(env_id)  # of the default options
         data = {**board, "summary": summary, "hackability": attacked}
         boards.append(RatedBoard(data, tables))
@@ -318,6 +325,7 @@ def _board(
         "versus_start": [],
         "diagnostics": None,
         "episodes": [],
+        "earlier": [],
     }
     pairs = scope.pairs(store)
     found = standings(store, scope, pairs, agents)

@@ -90,6 +90,7 @@ def overview(data: Mapping[str, Any]) -> dict[str, Any]:
         "fingerprint": data["fingerprint"],
         "changes": data["changes"],
         "set_aside": data["set_aside"],
+        "differences": data.get("differences", []),
         "agents": len({row["agent"] for board in data["boards"] for row in board["agents"]}),
         "boards": [_board_summary(board) for board in data["boards"]],
         "all_games": _first_screen(data["all_games"], data["boards"]),
@@ -108,6 +109,7 @@ def _board_summary(board: Mapping[str, Any]) -> dict[str, Any]:
         "levels": dict(Counter(row["level"] for row in rows if row["level"])),
         "episodes": len(board["episodes"]),
         "hackability": board["hackability"],
+        "earlier": len(board.get("earlier", [])),
     }
 
 

@@ -92,6 +92,14 @@ def enter(data: dict[str, Any]) -> None:
         "mean": 0.25, "low": 0.125, "high": 0.375, "seeds": 80, "exploiter": NASTY,
         "budget": "60 s of one processor, seed 0", "searches": 1, "when": "2030-01-02T03:04:05+00:00",
     }  # fmt: skip
+    board["earlier"] = [
+        {
+            "bundle": "connect_four-v0/ab", "agents": ["alice@2", NASTY],
+            "published": "2030-01-02T03:04:05+00:00",
+            "changed": "of 60 matches between references, 4 judge the same replies differently",
+        }
+    ]  # fmt: skip
+    data["differences"] = [f"connect_four-v0: {NASTY} is new, rank 3"]
     data["set_aside"] = [{"bundle": f"nim-v0/{NASTY}", "reason": NASTY}]
 
 

@@ -202,6 +202,19 @@ def test_a_row_says_how_far_it_can_be_beaten_or_that_nobody_tried(page, site: Pa
     )
 
 
+def test_earlier_epochs_say_what_changed_and_the_first_page_what_is_new(page, site: Path) -> None:
+    (card,) = texts(page, "[aria-label='Earlier epochs']")
+    assert "connect_four-v0 1 bundle of earlier epochs" in card
+    (card,) = texts(page, "[aria-label='Since the last site'] li")
+    assert card == f"connect_four-v0: {NASTY} is new, rank 3"
+    go(page, site, "board=connect_four-v0")
+    card, *_ = texts(page, "[aria-label='Earlier epochs']")
+    for word in ("2030-01-02", f"alice@2, {NASTY}", "4 judge the same replies differently"):
+        assert word in card
+    go(page, site, "board=nim-v0")
+    assert texts(page, "[aria-label='Earlier epochs']") == []
+
+
 def test_filters_count_what_is_left(page, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     box = find(page, "[aria-label='Filter agents']")

@@ -91,6 +91,13 @@
       el("div", { class: "tools" }, words, count), table.node, table.more);
   }
 
+  // Games that were played before something changed that agents see, or that judges them.
+  function earlier(parts) {
+    return card("Earlier epochs",
+      el("p", { class: "lead" }, "Bundles from before a change of the game, its texts, its rules or its bots. Their games left the rating: they would compare agents that did not play the same game. What changed is read from the matches between references, which every bundle holds."),
+      plainTable("Earlier epochs", ["Published", "Agents", "Changed since"], parts.map((part) => [part.published.slice(0, 10), part.agents.join(", "), part.changed])));
+  }
+
   function hackability(found) {
     return card("Hackability",
       el("p", { class: "lead" }, "What policies earn that do not do the task: constants, copies of the prompt, babble, codes without meaning. The gain is above the strong bot in the same seats, seeds and company. The page docs/environments/hackability.md of the repository explains the numbers and lists every finding."),
@@ -129,6 +136,7 @@
       board.matrix ? SRL.winMatrix(board) : null,
       board.diagnostics ? diagnostics(board) : null,
       board.hackability ? hackability(board.hackability) : null,
+      board.earlier?.length ? earlier(board.earlier) : null,
       howTo(board)];
   };
   SRL.plainTable = plainTable;

@@ -42,6 +42,16 @@
       older.length ? el("details", {}, el("summary", {}, `${counted(older.length, "older change", "older changes")}`), el("ul", { class: "log" }, ...older.map(change))) : null);
   }
 
+  function epochs(boards) {
+    return card("Earlier epochs", el("p", { class: "lead" }, "Games that changed, with bundles from before, which count no more. The page of each says what changed."),
+      el("ul", { class: "log" }, ...boards.map((board) => el("li", {}, el("a", { href: `#board=${board.slug}` }, board.name), ` ${counted(board.earlier, "bundle", "bundles")} of earlier epochs`))));
+  }
+
+  function differences(lines) {
+    return card("Since the last site", el("p", { class: "lead" }, "What is new since the site that stood here before this one was built."),
+      el("ul", { class: "log" }, ...lines.map((line) => el("li", {}, line))));
+  }
+
   function setAside(parts) {
     return card("Set aside", el("p", { class: "lead" }, "Bundles that lie on this board and do not count, each with the reason."),
       el("ul", { class: "log" }, ...parts.map((part) => el("li", {}, el("code", {}, part.bundle), ` ${part.reason}`))));
@@ -60,6 +70,8 @@
       found.games.length ? SRL.byGame(found) : null,
       found.agents.length ? SRL.legality(found) : null,
       environments(boards),
+      boards.some((board) => board.earlier) ? epochs(boards.filter((board) => board.earlier)) : null,
+      data.differences?.length ? differences(data.differences) : null,
       data.set_aside.length ? setAside(data.set_aside) : null,
       data.changes.length ? log(data.changes) : null];
   };
