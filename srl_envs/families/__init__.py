@@ -458,3 +458,26 @@ register(
         "reward": "sparse, or shaped: progress is paid, too (sparse)",
     },
 )
+
+register(
+    id="sokoban-v0",
+    entry_point=f"{_WORKFLOW}.sokoban:Sokoban",
+    mode="cooperative",
+    summary="One writes programs, the other pushes boxes onto goals by what they print.",
+    held_out=True,
+    runs_programs=True,
+    bots={
+        "random": f"{_WORKFLOW}.sokoban_bots:random_bot",
+        "middle": f"{_WORKFLOW}.sokoban_bots:middle_bot",
+        "strong": f"{_WORKFLOW}.sokoban_bots:strong_bot",
+        "held_out": f"{_WORKFLOW}.sokoban_bots:held_out_bot",
+    },
+    options={
+        "players": "2, or 1 that writes programs and moves (2)",
+        "size": "of the room with its outer walls, 5 to 9 (6)",
+        "boxes": "1 to 3 (2)",
+        "walls": "percent of the inner cells that are walls, 0 to 25 (12)",
+        "rounds": "programs and walks at most, 1 to 8 (3)",
+        "reward": "sparse, or shaped: progress is paid, too (sparse)",
+    },
+)

@@ -1,7 +1,7 @@
 """Scripted teams of plan path; they read the observation's text and nothing else.
 
-A planner follows what the coder's program printed where it is moves that lead to the goal. Otherwise it walks
-by its own sense of direction, so a team is as strong as its coder.
+A planner follows what the coder's program printed where it is moves that lead to the goal. Otherwise it
+walks by its own sense of direction, so a team is as strong as its coder.
 """
 
 from __future__ import annotations
