@@ -26,6 +26,8 @@ from srl_envs.errors import ConfigError
 PAGE = ROOT / "docs/report.md"
 IMAGES = ROOT / "docs/images"
 TEMPLATE = Path(__file__).parent / "report_template.txt"
+SUMMARY = "summary"
+"""Place of the table of all experiments."""
 _PLACE = re.compile(r"^<<(\w+)>>$", flags=re.MULTILINE)
 HEAD = (
     "| arm | seeds | last | peak | difference | 95 % | p, Holm | verdict | generated | trained | CPU s |",
@@ -55,7 +57,27 @@ def text(results: Path = rows.RESULTS) -> str:
     if wrong := rows.faults(results):
         raise ConfigError("report: " + " ".join(wrong))
     template = TEMPLATE.read_text(encoding="utf-8")
-    return _PLACE.sub(lambda place: "\n".join(part(place[1], results)), template)
+    return _PLACE.sub(lambda place: "\n".join(_lines(place[1], results)), template)
+
+
+def _lines(name: str, results: Path) -> Iterator[str]:
+    return summary(results) if name == SUMMARY else part(name, results)
+
+
+def summary(results: Path) -> Iterator[str]:
+    """Markdown: an arena per row, with the verdicts of arms whose seeds have all been run."""
+    yield "| experiment | game | against | finished arms |"
+    yield "|---|---|---|---|"
+    for page in announced.pages():
+        found, experiment = rows.load(page.name, results), page.experiment
+        for arena in experiment.arenas:
+            done = [
+                f"{one.arm} {one.difference:+.3f} ({one.verdict})"
+                for one in comparisons(page, arena, found)
+                if one.seeds == len(experiment.seeds)
+            ]
+            shown = "; ".join(done) or "none yet"
+            yield f"| {page.name} | {arena} | {experiment.baseline} | {shown} |"
 
 
 def part(name: str, results: Path) -> Iterator[str]:

@@ -17,6 +17,8 @@ from srl_envs.errors import ConfigError
 
 RESULTS = ROOT / "benchmarks/results/experiments"
 LEDGER = "ledger.json"
+CHANGED = "-changed"
+"""Behind the commit of a row whose code was not that of the commit."""
 Row = dict[str, Any]
 
 
@@ -87,6 +89,8 @@ def faults_of(page: Page, rows: Sequence[Row]) -> Iterator[str]:
             yield f"{name} was changed after it was measured."
         if row["registration"] != page.digest:
             yield f"{name} is unregistered: it names {row['registration']}, the page is {page.digest}."
+        if row["commit"].endswith(CHANGED):
+            yield f"{name} is unregistered: it was run by code that no commit has."
         if key_of(row) not in announced:
             yield f"{name} is unregistered: the page has no such arm and seed."
 

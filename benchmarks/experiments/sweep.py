@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import resource
+import subprocess
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatch
@@ -20,7 +21,7 @@ from typing import Any
 import yaml
 
 import srl_envs
-from benchmarks.experiments import rows
+from benchmarks.experiments import announced, rows
 from benchmarks.experiments.announced import HEX, Key, Page
 from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.small_games import CORPORA, require
@@ -91,7 +92,7 @@ def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
             **key._asdict(),
             "registration": page.digest,
             "recipe": digest({**recipe, "model": arena.model})[:HEX],
-            "commit": commit(),
+            "commit": code_version(),
             "srl": srl_envs.__version__,
             "machine": _machine(),
             **json.loads(found.read_text()),
@@ -124,6 +125,26 @@ def measured(folder: Path, model: Path, measure: Any) -> dict[str, Any]:
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **found,
     }
+
+
+def code_version() -> str:
+    """The commit that runs, with `rows.CHANGED` behind it where tracked files differ from it."""
+    return commit() + rows.CHANGED * bool(_git("status", "--porcelain", "--untracked-files=no"))
+
+
+def page_at(code: str, name: str) -> str | None:
+    """Digest of an experiment's page in a commit; empty if it had none, None if the commit is not here."""
+    if not _git("cat-file", "-t", code):
+        return None
+    text = _git("show", f"{code}:{announced.PAGES.relative_to(announced.ROOT)}/{name}.md")
+    return announced.digest_of(text) if text else ""
+
+
+def _git(*arguments: str) -> str:
+    found = subprocess.run(
+        ["git", *arguments], check=False, capture_output=True, text=True, cwd=announced.ROOT
+    )
+    return found.stdout if found.returncode == 0 else ""
 
 
 def _train(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.experiments import announced, rows
+from benchmarks.experiments import announced, rows, sweep
 from srl_envs.errors import ConfigError
 from tests.experiments.test_announced import PAGE
 
@@ -20,6 +20,7 @@ def row(arm: str, seed: int, **changes: Any) -> rows.Row:
         "seed": seed,
         "registration": KNOWN[0].digest,
         "cpu_s": 1.5,
+        "commit": "abc",
     }
     return rows.sealed({**values, **changes})
 
@@ -73,6 +74,36 @@ def test_an_unregistered_row_is_named(collected: Path, tmp_path: Path) -> None:
         ConfigError, match=r"a/nim/a/900 is unregistered.*a/nim/c/0 is unregistered"
     ):
         rows.collect(tmp_path / "clone", collected, KNOWN)
+
+
+def test_a_row_of_code_that_no_commit_has_is_named(tmp_path: Path) -> None:
+    rows.save("a", [row("a", 0, commit="abc-changed")], tmp_path / "clone")
+    with pytest.raises(ConfigError, match="a/nim/a/0 is unregistered: it was run by code"):
+        rows.collect(tmp_path / "clone", tmp_path / "here", KNOWN)
+
+
+def test_every_row_was_run_by_a_commit_that_had_its_page() -> None:
+    """Announced before it was run: the row's own commit holds the page with the row's digest."""
+    found = [row for page in announced.pages() for row in rows.load(page.name)]
+    pages = {
+        (r["experiment"], r["commit"]): sweep.page_at(r["commit"], r["experiment"]) for r in found
+    }
+    if found and all(digest is None for digest in pages.values()):
+        pytest.skip("the history of the repository is not here")
+    late = [
+        f"{r['experiment']}/{rows.key_of(r)}"
+        for r in found
+        if pages[r["experiment"], r["commit"]] not in (None, r["registration"])
+    ]
+    assert late == []
+
+
+def test_a_page_is_looked_up_in_a_commit() -> None:
+    code = sweep.commit()
+    if sweep.page_at(code, "no_such_page") is None:
+        pytest.skip("this is no checkout of the repository")
+    assert sweep.page_at(code, "no_such_page") == ""
+    assert sweep.page_at("0" * 40, "credit_by_forks") is None
 
 
 def test_a_row_beside_the_ledger_is_named(collected: Path) -> None:

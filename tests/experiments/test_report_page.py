@@ -29,7 +29,7 @@ def test_the_build_fails_by_the_name_of_a_result(tmp_path: Path) -> None:
     name = announced.names()[0]
     page = announced.read(name)
     key = page.experiment.runs()[0]
-    values = {**key._asdict(), "registration": page.digest, "cpu_s": 1.0}
+    values = {**key._asdict(), "registration": page.digest, "cpu_s": 1.0, "commit": "abc"}
     rows.save(name, [rows.sealed(values)], tmp_path)
     with pytest.raises(ConfigError, match=f"report: {name}/{key} is in no ledger."):
         report_page.text(tmp_path)
@@ -51,6 +51,17 @@ def test_a_finished_arm_has_a_verdict_and_an_unfinished_one_has_none() -> None:
     assert other.startswith("| a | 1 | 0.500 | 0.510 |  |  |  |  |")
     three = announced.parse("a", PAGE.replace("[0, 1]", "[0, 1, 2]"))
     assert "| unfinished |" in [*report_page.table(three, "nim", whole)][3]
+
+
+def test_the_summary_names_finished_arms_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announced, "pages", lambda: iter([KNOWN]))
+    values = [row("a", 0, 0.5), row("a", 1, 0.6), row("b", 0, 0.7)]
+    rows.save("a", values, tmp_path)
+    assert [*report_page.summary(tmp_path)][2:] == ["| a | nim | a | none yet |"]
+    rows.save("a", [*values, row("b", 1, 0.8)], tmp_path)
+    assert [*report_page.summary(tmp_path)][2:] == ["| a | nim | a | b +0.200 (better) |"]
 
 
 def test_arms_without_a_run_count_as_comparisons() -> None:

@@ -16,8 +16,8 @@ from srl_envs.errors import ConfigError
 DESCRIPTION = """Run one arm of an announced experiment with one seed, and compare it with the stored result.
 
 It takes minutes on one core. On the machine that measured the stored result the last weights are equal bit
-for bit, where the recipe promises it; elsewhere rounding differs, and the new number must lie where one more
-seed of the arm would (95 %). Needs a checkout of the repository, which holds experiments and results:
+for bit where the recipe has `order: exact`; elsewhere rounding differs, and the new number must lie where one
+more seed of the arm would (95 %). Needs a checkout of the repository, which holds experiments and results:
 docs/report.md, docs/experiments/preregistered.
 
 Exit code: 0 reproduced, 1 not, 2 something in the command is wrong.
