@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from leaderboards.cli.shared.options import FingerprintOptions
+from leaderboards.cli.shared.options import FingerprintOptions, OutOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
@@ -32,11 +32,9 @@ Writes index.html, which opens without a server, and data.json with the same num
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions(FingerprintOptions, JSONOptions):
+class BuildOptions(OutOptions, FingerprintOptions, JSONOptions):
     """What the site shows, and where it goes."""
 
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder to write to."""
     store: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """A run's folder, or its SQLite file."""
     board: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

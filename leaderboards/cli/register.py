@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from leaderboards.cli.shared.options import AGENTS, EntrantOptions, entrants_from
+from leaderboards.cli.shared.options import AGENTS, EntrantOptions, OutOptions, entrants_from
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
 from srl_agents.records import plain_json
@@ -30,13 +29,11 @@ of both. Weights are read, nothing is played.
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisterOptions(EntrantOptions, ReplyOptions, JSONOptions):
+class RegisterOptions(OutOptions, EntrantOptions, ReplyOptions, JSONOptions):
     """Agents to register, and their protocols."""
 
     envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV ...")]
     """Ids of environments."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder for the requests."""
     maker: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """Claim the names of a maker of models, such as openai; for boards that list your key for it."""
 

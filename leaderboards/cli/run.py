@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from leaderboards.cli.shared.options import AGENTS, EntrantOptions, GamesOptions
+from leaderboards.cli.shared.options import AGENTS, EntrantOptions, GamesOptions, OutOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
@@ -49,11 +49,11 @@ Each environment gets a folder below DIR. Interrupted, or killed? The same comma
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(GamesOptions, EntrantOptions, RequestSettings, ReplyOptions, JSONOptions):
+class RunOptions(
+    OutOptions, GamesOptions, EntrantOptions, RequestSettings, ReplyOptions, JSONOptions
+):
     """Agents, environments and limits of a run."""
 
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """Folder to write the run to."""
     tickets: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """A board's ticket, or the folder of several: half of the seeds come from it, and the board takes the
     result; see `srl leaderboard register --help`."""

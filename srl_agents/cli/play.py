@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -19,12 +20,14 @@ from srl_agents.agents.resolver import Playing, find, reply_budget
 from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, RandomOptions, ReplyOptions
+from srl_agents.cli.pages.desk.questions import Desk
+from srl_agents.cli.person.browser import InTheBrowser, table_in_the_browser
 from srl_agents.cli.person.keyboard import Human, LeaveGameError, require_terminal
 from srl_agents.cli.views.transcript import Result, TranscriptView
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.records import plain_json
 from srl_envs.api.episode import Recorder, Transcript
-from srl_envs.core import SPLITS
+from srl_envs.core import SPLITS, seat_name
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.registry import EnvSpec, adopt
 from srl_envs.turns.grammar import body_of
@@ -32,7 +35,7 @@ from srl_envs.turns.grammar import body_of
 DESCRIPTION = """Play episodes of one environment and watch them live.
 
 One agent per seat, in the order of the seats (`srl docs agents`):
-  human                            you, at the keyboard
+  human                            you, at the keyboard, or with --web in the browser
   random, middle, bot:strong ...   a bot of the environment (srl envs ENV lists them)
   tiny, smollm2-135m               a language model that is fetched for you
   HUB_ID or FOLDER                 any other one
@@ -42,6 +45,7 @@ One agent per seat, in the order of the seats (`srl docs agents`):
 
 Examples:
   srl play connect_four-v0 human middle
+  srl play connect_four-v0 human middle --web
   srl play math_duel-v0 tiny strong --seed 7 --split eval
   srl play connect_four-v0 random strong --episodes 20 --mirror --quiet
   srl play connect_four-v0 middle strong --option rows=5 --option cols=5 --save game.jsonl
@@ -70,6 +74,8 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
     """Write the transcript here; with several games, -1, -2 ... is put before the ending."""
     quiet: bool = False
     """Print results only."""
+    web: bool = False
+    """Play the seats of `human` in the browser, with boards to click and legal moves as buttons."""
 
     def check(self) -> None:
         """Refuse impossible values; tyro would draw a box around an error of ``__post_init__``.
@@ -86,8 +92,10 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
             raise ConfigError(f"--split {self.split!r} is neither train nor eval.{hint}")
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise ConfigError(f"--max-new-tokens {self.max_new_tokens}: give 1 or more.")
-        if HUMAN in self.policies and (self.json or self.quiet):
+        if HUMAN in self.policies and (self.json or self.quiet) and not self.web:
             raise ConfigError("a person has to see the game: leave out --json and --quiet.")
+        if self.web and HUMAN not in self.policies:
+            raise ConfigError("--web is for a person: give `human` a seat.")
 
 
 def main(argv: list[str]) -> int:
@@ -114,7 +122,11 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
     env: Any = srl_envs.make(spec.id, **options_of(options.option))
     with ExitStack() as closing:
         closing.callback(env.close)
-        table = Table(spec, len(env.possible_agents), options, view)
+        desk = None
+        if options.web:
+            desk, url = closing.enter_context(table_in_the_browser())
+            print(f"open {url} to play", file=sys.stderr, flush=True)
+        table = Table(spec, len(env.possible_agents), options, view, desk)
         closing.callback(table.close)
         if options.save is not None and not options.save.parent.is_dir():
             raise ConfigError(
@@ -128,6 +140,7 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
             transcript = play_one(env, players, names, view, seed=seed, split=options.split)
             path = _save(options.save, transcript, number, len(games))
             table.count(turn, transcript)
+            table.tell(names, transcript)
             if options.json:
                 print(plain_json(_line(transcript, names, path)), flush=True)
             else:
@@ -177,7 +190,10 @@ def play_one(
                 continue
             text = observations[agent]["text"]
             legal = infos[agent].get("legal_actions") if names[seat] == HUMAN else None
-            view.turn(seat, text, legal and [body_of(reply) for reply in legal])
+            bodies = legal and [body_of(reply) for reply in legal]
+            view.turn(seat, text, bodies)
+            if isinstance(player := players[seat], InTheBrowser):
+                player.legal = bodies
             start = time.monotonic()
             with view.thinking(seat):
                 replies[seat] = players[seat](text)
@@ -202,6 +218,8 @@ class Table:
     """Number of seats of the environment as it was made; an option may change it."""
     options: PlayOptions
     view: TranscriptView
+    desk: Desk | None = None
+    """Where people sit; None for the keyboard."""
     played: list[tuple[int, Transcript]] = field(default_factory=list)
     players: TextPlayers = field(init=False)
 
@@ -217,7 +235,8 @@ class Table:
             )
         first_look((name, self.spec.id) for name in policies)
         candidates = [find(name, self.spec.id) for name in policies]
-        if any(isinstance(candidate.name, HumanName) for candidate in candidates):
+        people = any(isinstance(candidate.name, HumanName) for candidate in candidates)
+        if people and self.desk is None:
             require_terminal()
         with self.view.busy(f"loading {', '.join(policies)}"):
             longest = self.options.max_new_tokens or reply_budget(self.spec.id)
@@ -234,11 +253,29 @@ class Table:
         """Seat -> player of one game; bots are made anew for its seed, models are kept."""
         seats = self.seats
         return {
-            (i + turn) % seats: Human((i + turn) % seats)
+            (i + turn) % seats: self._person((i + turn) % seats, turn)
             if name == HUMAN
             else self.players.player(i, seed)
             for i, name in enumerate(self.options.policies)
         }
+
+    def _person(self, seat: int, turn: int) -> Player:
+        """A person in a seat, at the keyboard or at the desk."""
+        if self.desk is None:
+            return Human(seat)
+        others = [name for other, name in sorted(self.names(turn).items()) if other != seat]
+        against = f" with {', '.join(others)}" if others else ""
+        return InTheBrowser(self.desk, f"{self.spec.id}: you are {seat_name(seat)}{against}")
+
+    def tell(self, names: Mapping[int, str], transcript: Transcript) -> None:
+        """Show people at the desk how a game ended."""
+        if self.desk is None:
+            return
+        results = [
+            f"{seat_name(seat)} ({name}) {transcript.outcomes[seat]:+g}"
+            for seat, name in sorted(names.items())
+        ]
+        self.desk.tell(f"The game is over: {', '.join(results)}.")
 
     def count(self, turn: int, transcript: Transcript) -> None:
         """Keep a game for `results`."""

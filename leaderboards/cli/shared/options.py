@@ -52,6 +52,14 @@ class BoardOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutOptions:
+    """Where the result goes."""
+
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder to write to; made if absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FingerprintOptions:
     """Whose board it has to be."""
 

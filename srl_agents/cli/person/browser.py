@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from srl_agents.agents.grammar import HUMAN
 from srl_agents.cli.command_line import read_options
+
+if TYPE_CHECKING:
+    from srl_agents.cli.pages.desk.questions import Desk
 
 DESCRIPTION = """Sit in a seat from the browser: a chat API whose replies you write.
 
@@ -20,6 +27,43 @@ Examples:
   srl train quickstart-tiny --set 'opponents.agents={"openai:human@http://127.0.0.1:8009/v1": 0.2}' \\
       --set 'opponents.budgets={"openai:human@http://127.0.0.1:8009/v1": {requests: 100}}'
 """
+
+
+_LAST_LOOK_S = 5.0
+"""How long a page has to fetch the result of the last game."""
+
+
+class InTheBrowser:
+    """One seat of one game whose replies a person clicks or writes at a desk.
+
+    Args:
+        desk: where the person sits.
+        match: game, seat and opponents in a line.
+    """
+
+    def __init__(self, desk: Desk, match: str) -> None:
+        self._desk, self._match = desk, match
+        self.legal: Sequence[str] | None = None
+        """Bodies of the legal moves of this turn, where the game lists them."""
+
+    def __call__(self, text: str) -> str:
+        """The person's reply."""
+        about = {"match": self._match, **({"legal": [*self.legal]} if self.legal else {})}
+        return self._desk.ask([{"role": "user", "content": text}], lambda: False, about) or ""
+
+
+@contextmanager
+def table_in_the_browser() -> Iterator[tuple[Desk, str]]:
+    """A desk on this machine and its address; at the end a page may still fetch the last result."""
+    from srl_agents.cli.pages.desk.handler import desk_server
+    from srl_agents.cli.pages.desk.questions import Desk
+
+    desk = Desk()
+    with desk_server(desk, "127.0.0.1", 0) as url:
+        yield desk, url
+        end_s = time.monotonic() + _LAST_LOOK_S
+        while desk.news and not desk.told and time.monotonic() < end_s:
+            time.sleep(0.05)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@
 const part = (id) => document.getElementById(id);
 const DRAFT = "srl-desk-draft ";
 const MOST_DRAFTS = 50;
+const SOON_MS = 150; // the next turn is often there by then
 let shown = null; // number of the question
 let draft = null; // key of its draft
+const sent = new Set(); // numbers that were replied to: an answer of the desk from before does not show them again
 
 /** Key of the draft for a chat: a short hash of its texts (FNV-1a). */
 function keyOf(chat) {
@@ -33,23 +35,28 @@ function show(question, others) {
   part("about").textContent = `Question ${question.number}, waits ${question.waits_s} s${away}${later}`;
   if (shown === question.number) return;
   shown = question.number;
+  part("match").textContent = question.match ?? "";
   const system = question.chat.filter((message) => message.role === "system");
   part("system").textContent = system.map((message) => message.content).join("\n");
   part("observation").textContent = question.chat[question.chat.length - 1].content;
   draft = keyOf(question.chat);
   part("reply").value = localStorage.getItem(draft) ?? "";
   part("fault").textContent = "";
-  part("reply").focus();
+  const seen = question.chat[question.chat.length - 1].content;
+  const clicks = window.Controls.of(seen, question.legal, (body) => submit(body));
+  part("controls").replaceChildren(...(clicks ? [clicks] : []));
+  const first = clicks?.querySelector("button:enabled, input");
+  (part("reply").value || !first ? part("reply") : first).focus();
 }
 
 async function look() {
   try {
     const found = await (await fetch("/waiting")).json();
-    const waiting = found.questions;
+    const waiting = found.questions.filter((question) => !sent.has(question.number));
     const all = waiting.length + found.more;
     document.title = all ? `(${all}) SRL desk` : "SRL desk";
     const rest = waiting.length ? "" : "Nobody waits for you. ";
-    part("state").textContent = `${rest}${found.answered} answered.`;
+    part("state").textContent = `${found.news ? `${found.news} ` : ""}${rest}${found.answered} answered.`;
     show(waiting[0], waiting.length - 1 + found.more);
   } catch {
     part("state").textContent = "The desk does not answer; was its command ended?";
@@ -57,21 +64,32 @@ async function look() {
   }
 }
 
-async function send(event) {
+function send(event) {
   event.preventDefault();
-  const reply = part("reply").value;
+  return submit(part("reply").value);
+}
+
+async function submit(reply) {
   if (!reply.trim()) {
     part("fault").textContent = "Write a move first.";
     return;
   }
-  const answer = await fetch("/reply", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ number: shown, reply }),
-  });
-  if (answer.ok) localStorage.removeItem(draft);
-  else part("fault").textContent = (await answer.json()).error.message;
+  const [number, key] = [shown, draft];
+  sent.add(number);
+  try {
+    const answer = await fetch("/reply", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ number, reply }),
+    });
+    if (!answer.ok) throw new Error((await answer.json()).error.message);
+    localStorage.removeItem(key);
+  } catch (error) {
+    sent.delete(number);
+    part("fault").textContent = error.message;
+  }
   await look();
+  setTimeout(look, SOON_MS);
 }
 
 part("form").addEventListener("submit", send);

@@ -29,6 +29,8 @@ _SILENT_S = 30.0
 _FILES = {
     "/": ("desk", "desk.html", "text/html"),
     "/desk.js": ("desk", "desk.js", "text/javascript"),
+    "/controls.js": ("desk", "controls.js", "text/javascript"),
+    "/desk.css": ("desk", "desk.css", "text/css"),
     "/page.css": ("shared", "page.css", "text/css"),
 }
 _READY = "ready"
@@ -83,7 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/waiting":
             waiting = self.desk.waiting()
             shown, more = waiting[:_SHOWN], len(waiting[_SHOWN:])
-            self._tell(200, {"questions": shown, "more": more, "answered": self.desk.answered})
+            answered, news = self.desk.answered, self.desk.tell_news()
+            self._tell(200, {"questions": shown, "more": more, "answered": answered, "news": news})
         elif self.path == "/v1/models":
             self._tell(200, {"object": "list", "data": [{"id": HUMAN, "object": "model"}]})
         else:

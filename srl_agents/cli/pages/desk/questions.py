@@ -35,6 +35,8 @@ class Question:
     left_s: float = 0.0
     """When the last one who waited went away."""
     reply: str | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    """What the table knows beside the text: ``match``, a line; ``legal``, bodies of moves."""
 
 
 @dataclass
@@ -50,12 +52,23 @@ class Desk:
 
     clock: Callable[[], float] = time.monotonic
     answered: int = 0
+    news: str = ""
+    """A line for the person, such as how a game ended."""
+    told: bool = False
+    """Whether a page has fetched the news."""
     _questions: dict[int, Question] = field(default_factory=dict)
     _asked: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def ask(self, chat: Chat, gone: Callable[[], bool]) -> str | None:
+    def ask(
+        self, chat: Chat, gone: Callable[[], bool], about: dict[str, Any] | None = None
+    ) -> str | None:
         """The person's reply; None if ``gone`` reports that the client stopped waiting.
+
+        Args:
+            chat: what the person replies to.
+            gone: whether the client stopped waiting.
+            about: see `Question.about`.
 
         Raises:
             DeskFullError: too many questions wait.
@@ -63,6 +76,7 @@ class Desk:
         with self._changed:
             question = self._left_behind(chat) or self._new(chat, gone)
             question.waited_for, question.gone = True, gone
+            question.about = about or {}
             while question.reply is None and not gone():
                 self._changed.wait(_LOOK_S)
                 if question.gone is not gone:  # who asked again waits for it now
@@ -84,6 +98,7 @@ class Desk:
                     "chat": q.chat,
                     "waits_s": round(now_s - q.asked_s),
                     "waited_for": q.waited_for,
+                    **q.about,
                 }
                 for q in self._questions.values()
                 if q.reply is None
@@ -99,6 +114,17 @@ class Desk:
             self.answered += 1
             self._changed.notify_all()
             return True
+
+    def tell(self, news: str) -> None:
+        """Show a line on the page until the next one."""
+        with self._changed:
+            self.news, self.told = news, False
+
+    def tell_news(self) -> str:
+        """The line, for a page."""
+        with self._changed:
+            self.told = self.told or bool(self.news)
+            return self.news
 
     def _new(self, chat: Chat, gone: Callable[[], bool]) -> Question:
         if len(self._questions) >= MOST_QUESTIONS:
