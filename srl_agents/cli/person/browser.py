@@ -62,7 +62,7 @@ def table_in_the_browser() -> Iterator[tuple[Desk, str]]:
     with desk_server(desk, "127.0.0.1", 0) as url:
         yield desk, url
         end_s = time.monotonic() + _LAST_LOOK_S
-        while desk.news and not desk.told and time.monotonic() < end_s:
+        while desk.news and not desk.fetched and time.monotonic() < end_s:
             time.sleep(0.05)
 
 

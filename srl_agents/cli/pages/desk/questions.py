@@ -36,7 +36,7 @@ class Question:
     """When the last one who waited went away."""
     reply: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
-    """What the table knows beside the text: ``match``, a line; ``legal``, bodies of moves."""
+    """What the table has beside the text: ``match``, a line; ``legal``, bodies of moves."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Desk:
     answered: int = 0
     news: str = ""
     """A line for the person, such as how a game ended."""
-    told: bool = False
+    fetched: bool = False
     """Whether a page has fetched the news."""
     _questions: dict[int, Question] = field(default_factory=dict)
     _asked: int = 0
@@ -118,12 +118,12 @@ class Desk:
     def tell(self, news: str) -> None:
         """Show a line on the page until the next one."""
         with self._changed:
-            self.news, self.told = news, False
+            self.news, self.fetched = news, False
 
     def tell_news(self) -> str:
         """The line, for a page."""
         with self._changed:
-            self.told = self.told or bool(self.news)
+            self.fetched = self.fetched or bool(self.news)
             return self.news
 
     def _new(self, chat: Chat, gone: Callable[[], bool]) -> Question:
