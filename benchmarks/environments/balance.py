@@ -37,6 +37,7 @@ SEEDS = {
     "connect_four-v0": 12,
     "pair_programming-v0": 8,
     "plan_path-v0": 20,
+    "sudoku-v0": 20,
     "sokoban-v0": 16,
     "spec_golf-v0": 8,
     "undercover-v0": 30,

@@ -481,3 +481,25 @@ register(
         "reward": "sparse, or shaped: progress is paid, too (sparse)",
     },
 )
+
+register(
+    id="sudoku-v0",
+    entry_point=f"{_WORKFLOW}.sudoku:Sudoku",
+    mode="cooperative",
+    summary="One writes programs, the other fills a grid by what they print.",
+    held_out=True,
+    runs_programs=True,
+    bots={
+        "random": f"{_WORKFLOW}.sudoku_bots:random_bot",
+        "middle": f"{_WORKFLOW}.sudoku_bots:middle_bot",
+        "strong": f"{_WORKFLOW}.sudoku_bots:strong_bot",
+        "held_out": f"{_WORKFLOW}.sudoku_bots:held_out_bot",
+    },
+    options={
+        "players": "2, or 1 that writes programs and fills (2)",
+        "size": "digits a side: 4, 6 or 9 (4)",
+        "holes": "open cells, from 3 up to 11, 20 or 50 by size (10, 16 or 40)",
+        "rounds": "programs and answers at most, 1 to 8 (3)",
+        "reward": "sparse, or shaped: progress is paid, too (sparse)",
+    },
+)
