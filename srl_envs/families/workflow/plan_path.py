@@ -19,7 +19,7 @@ step in three leads nearer; then 5, 7, 10 and up to 20. `rounds=1` leaves no sec
 
 Baselines on 60 grids of train: breadth-first search 1, the most that there is, and so the strong team, whose
 program searches so; a program that goes where the crow flies 0.97; middle teams 0.81 (they walk by direction
-and send no program); random ones 0.00, and 0.08 at `size=3`.
+and send no program); random ones 0.00, and 0.13 at `size=3`, where they reach one goal in five.
 """
 
 from __future__ import annotations

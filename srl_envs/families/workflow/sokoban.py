@@ -16,7 +16,7 @@ comes nearer to it; then 6 and up to 9 with up to 3 boxes.
 
 Baselines on 40 rooms of train: the solver 1, the most that there is, and so the strong team, whose program
 searches breadth first; a program that keeps boxes near goals 0.94; middle teams 0.61 (one box after the
-other, no program); random ones 0.00.
+other, no program); random ones 0.00, and 0.02 with `size=5, boxes=1`.
 """
 
 from __future__ import annotations
