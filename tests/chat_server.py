@@ -72,15 +72,15 @@ class ChatServer:
         others = {"max_tokens", "max_completion_tokens"} - {self.length_name}
         if found := others & set(request):
             return 400, error(f"Unsupported parameter: '{found.pop()}'.")
-        text = self.reply(request)
-        message = text if isinstance(text, dict) else {"role": "assistant", "content": text}
+        reply = self.reply(request)
+        answered = reply if isinstance(reply, dict) else {"role": "assistant", "content": reply}
         return 200, {
             "id": "chat-1",
             "object": "chat.completion",
             "created": 1,
             "model": self.model if request["model"] == MODEL else f"{request['model']}-2026-01-02",
             "system_fingerprint": self.fingerprint,
-            "choices": [{"index": 0, "message": message, "finish_reason": self.finish}],
+            "choices": [{"index": 0, "message": answered, "finish_reason": self.finish}],
             "usage": self.usage,
         }
 

@@ -47,8 +47,10 @@ def _logged(*command: str, cwd: Path = ROOT) -> Callable[[Path], int]:
 
     def run(log: Path) -> int:
         with log.open("ab") as out:
-            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
-            return subprocess.run(command, cwd=cwd, check=False, **streams).returncode
+            return subprocess.run(
+                command, cwd=cwd, check=False,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            ).returncode  # fmt: skip
 
     return run
 

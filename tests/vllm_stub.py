@@ -112,7 +112,7 @@ class VLLMStub:
 @contextmanager
 def vllm_stub(stub: VLLMStub | None = None, port: int = 0) -> Iterator[VLLMStub]:
     """Serves while the block runs."""
-    stub = VLLMStub() if stub is None else stub
+    found = VLLMStub() if stub is None else stub
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -126,13 +126,13 @@ def vllm_stub(stub: VLLMStub | None = None, port: int = 0) -> Iterator[VLLMStub]
 
         def _answer(self, request: Any) -> None:
             path = self.path.partition("?")[0]
-            fault = stub.faults.pop(0) if path.startswith("/inference") and stub.faults else None
-            if stub.dead or fault == "cut":
+            fault = found.faults.pop(0) if path.startswith("/inference") and found.faults else None
+            if found.dead or fault == "cut":
                 self.close_connection = True
                 self.connection.close()
                 return
-            status, answer = stub.answer(path, request)
-            if stub.dead:
+            status, answer = found.answer(path, request)
+            if found.dead:
                 self.close_connection = True
                 self.connection.close()
                 return
@@ -158,11 +158,11 @@ def vllm_stub(stub: VLLMStub | None = None, port: int = 0) -> Iterator[VLLMStub]
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
-    stub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    found.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield stub
+        yield found
     finally:
         server.shutdown()
         server.server_close()

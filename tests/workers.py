@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 def _tests(session: pytest.Session) -> Iterator[pytest.Item]:
     for file in taken_from(Path(os.environ[QUEUE])):
         # The whole hook, as it also sets the filters of warnings and the rewriting of assertions.
-        session.perform_collect = functools.partial(_collect, session, _MODULES[ROOT / file])
+        collecting: Any = session
+        collecting.perform_collect = functools.partial(_collect, session, _MODULES[ROOT / file])
         session.config.hook.pytest_collection(session=session)
         yield from session.items
 

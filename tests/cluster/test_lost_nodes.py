@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +195,13 @@ def test_a_cluster_without_room_for_the_trainer_is_said_in_one_line(tmp_path: Pa
     assert "Traceback" not in log
 
 
+def begun(worker: int, row: dict[str, Any]) -> bool:
+    return row["worker"] == worker and "pid" in row
+
+
 def test_each_worker_is_a_process_with_one_thread_of_arithmetic(tmp_path: Path) -> None:
     run = Run(tmp_path, "--ray", "local", "--set", "ray.workers=2", "--set", "updates=1", held=True)
-    rows = [run.wait_for(lambda row, n=n: row["worker"] == n and "pid" in row) for n in (0, 1)]
+    rows = [run.wait_for(partial(begun, n)) for n in (0, 1)]
     run.let()
     assert run.end() == 0, run.log.read_text()
     assert len({row["pid"] for row in rows}) == 2

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Mode, Streams
 from srl_envs.draws import Draws
 from srl_envs.errors import IllegalMoveError
 from srl_envs.turns.grammar import action
@@ -119,7 +119,7 @@ class Recall(Game[Hands, int]):
     """
 
     seats = 3
-    mode = "cooperative"
+    mode: Mode = "cooperative"
     simultaneous = True
     max_turns = 2
     max_action_chars = 1
@@ -380,8 +380,10 @@ class Favoured(Pennies):
 
     def returns(self, state: Coins) -> tuple[float, ...] | None:
         paid = super().returns(state)
-        value = paid and max(-1.0, min(1.0, paid[0] + 0.5))
-        return None if value is None else (value, -value)
+        if paid is None:
+            return None
+        value = max(-1.0, min(1.0, paid[0] + 0.5))
+        return value, -value
 
 
 class HarshForfeit(Pennies):
@@ -637,19 +639,19 @@ class CountingFeatures(SideFeatures):
 class OffersTheEdge(Pennies):
     """numeric: the mask offers what the game refuses."""
 
-    numeric = "broken_games:EdgeFeatures"
+    numeric = "tests.conformance.broken_games:EdgeFeatures"
 
 
 class KeepsTailsBack(Pennies):
     """numeric: the mask leaves out a legal move."""
 
-    numeric = "broken_games:ShyFeatures"
+    numeric = "tests.conformance.broken_games:ShyFeatures"
 
 
 class MoreThanTheText(Pennies):
     """numeric: the arrays hold what the text does not say."""
 
-    numeric = "broken_games:CountingFeatures"
+    numeric = "tests.conformance.broken_games:CountingFeatures"
 
 
 class OpenCards(Recall):

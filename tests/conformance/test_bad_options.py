@@ -8,7 +8,7 @@ import srl_envs
 from srl_envs.errors import ConfigError
 from srl_envs.parallel import SHELL_OPTIONS
 
-WRONG = (
+WRONG: tuple[object, ...] = (
     "no such value", "", "3", -1, 10**9, 3.7, float("nan"), float("inf"), [], ["no such value"], [[]],
     {}, {"a": 1}, b"x", (1,), object(), ["no such value"] * 2,
 )  # fmt: skip

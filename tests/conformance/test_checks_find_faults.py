@@ -1,14 +1,11 @@
 """The checks themselves: sound games pass, and the right check finds each fault."""
 
 import inspect
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import broken_games
 import pytest
-from broken_games import Coins, Pennies, Recall, RecallOfFive, RecallOfTwo
 
 import srl_envs
 from srl_envs import registry
@@ -23,6 +20,8 @@ from srl_envs.testing import (
     check_golden,
 )
 from srl_envs.views.aec import GameAEC
+from tests.conformance import broken_games
+from tests.conformance.broken_games import Coins, Pennies, Recall, RecallOfFive, RecallOfTwo
 
 SOUND = (Pennies, Recall, RecallOfTwo, RecallOfFive)
 FAULTS = [
@@ -45,9 +44,8 @@ def found_by(fault: type[Game]) -> set[str]:
 
 
 @pytest.fixture(autouse=True)
-def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
-    return
 
 
 def register(game: type[Game], **bots: str) -> str:
@@ -60,7 +58,7 @@ def register(game: type[Game], **bots: str) -> str:
         entry_point=f"{game.__module__}:{game.__name__}",
         mode=game.mode,
         seats=game.seats,
-        bots={name: f"broken_games:{bot}" for name, bot in chosen.items()},
+        bots={name: f"tests.conformance.broken_games:{bot}" for name, bot in chosen.items()},
         numeric=getattr(game, "numeric", ""),
     )
     return "pennies-v0"

@@ -1,13 +1,16 @@
 """Every environment renders for a person."""
 
+from typing import Any
+
 import pytest
 
 import srl_envs
 from srl_envs.errors import EpisodeOverError
+from srl_envs.parallel import GameEnv
 from srl_envs.testing.episodes import draw_actions, seed_spaces
 
 
-def few_steps(env: object) -> list[object]:
+def few_steps(env: GameEnv) -> list[str | None]:
     """What `render` gives at the start and after each of the first steps."""
     shown = [env.render()]
     seed_spaces(env, 0)
@@ -30,7 +33,8 @@ def test_ansi_is_text_and_human_prints_the_same(
     assert all(isinstance(text, str) and text.strip() for text in texts)
     assert few_steps(human) == [None] * len(texts)
     assert capsys.readouterr().out == "".join(f"{text}\n" for text in texts)
-    assert {"ansi", "human"} == set(ansi.metadata["render_modes"])
+    modes: Any = ansi.metadata["render_modes"]
+    assert {"ansi", "human"} == set(modes)
     ansi.close()
     human.close()
 
@@ -42,9 +46,9 @@ def test_a_view_of_a_games_own_lasts_from_the_first_move_to_the_end(env_id: str)
         env.reset(seed=seed)
         seed_spaces(env, seed)
         while env.agents:
-            assert env.render().strip()
+            assert (env.render() or "").strip()
             env.step(draw_actions(env))
-        assert env.render().strip()
+        assert (env.render() or "").strip()
     env.close()
 
 
@@ -56,5 +60,5 @@ def test_the_end_can_be_looked_at_and_the_start_cannot_be_before_reset(env_id: s
     env.reset(seed=2)
     env.step(dict.fromkeys(env.agents, "I give up."))
     assert not env.agents
-    assert env.render().strip()
+    assert (env.render() or "").strip()
     env.close()

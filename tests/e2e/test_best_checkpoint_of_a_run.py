@@ -42,7 +42,6 @@ def test_the_best_look_stays_besides_the_last(tmp_path: Path) -> None:
     }
     best = max(scores, key=lambda update: (scores[update], update))
     kept = [checkpoints.load(path) for path in sorted((run / "checkpoints").iterdir())]
-    assert [(c.step, c.score) for c in kept] == [
-        (update, pytest.approx(scores[update])) for update in sorted({best, 3})
-    ]
+    assert [c.step for c in kept] == sorted({best, 3})
+    assert [c.score for c in kept] == pytest.approx([scores[c.step] for c in kept])
     assert (run / "adapters/alice-best").is_dir() == (best < 3)

@@ -41,7 +41,7 @@ def run(
     recipe: LeagueRecipe, folder: Path, killed: Path | None = None, after: int = 0
 ) -> dict[str, Any]:
     training = train_run(recipe, folder, after, killed)
-    return json.loads(json.dumps(training.parts.league.state()))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(training.parts.league.state()))
 
 
 def digest(folder: Path) -> str:

@@ -113,7 +113,7 @@ def test_a_person_who_is_asked_when_a_run_is_killed_finds_the_same_questions(
                 assert desk.answer(number, "2")
             until(lambda: any(q["number"] not in answered for q in desk.waiting()))
         finally:
-            os.kill(killed.pid, signal.SIGKILL)
+            killed.kill()
             killed.join()
         until(lambda: not any(question["waited_for"] for question in desk.waiting()))
         left = {question["number"]: question["chat"] for question in desk.waiting()}

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
+from srl_agents.agents.players import Policy
 from srl_agents.agents.resolver import Asking, Playing, close_engines, find, seat
 from srl_agents.engines.endpoint.reply_journal import ReplyJournal
 from srl_agents.engines.protocol import SamplingSettings
@@ -40,7 +41,7 @@ def play(model: str, url: str, journal: ReplyJournal) -> list[Episode]:
         {"me": candidate}, Playing(env_id=NIM, sampling=sampling, asking=asking)
     ).values()
     assert isinstance(seated.policy, ModelPolicy)
-    policies = {"me": seated.policy, "bot": ScriptedPolicy("random")}
+    policies: dict[str, Policy] = {"me": seated.policy, "bot": ScriptedPolicy("random")}
     specs = [
         MatchSpec(env_id=NIM, seed=seed, split="eval", seats=seats)
         for seed, seats in enumerate([("me", "bot"), ("bot", "me")])

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 NASTY = "<img src=x onerror=document.title='owned'>"
@@ -74,7 +75,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser, report: Path) -> Iterator[Any]:
+def page(browser: WebDriver, report: Path) -> Iterator[Any]:
     fresh(browser, report.as_uri())
     WebDriverWait(browser, 20).until(lambda b: b.find_elements(By.CSS_SELECTOR, ".plot canvas"))
     yield browser
@@ -84,11 +85,11 @@ def page(browser, report: Path) -> Iterator[Any]:
     assert browser.find_elements(By.TAG_NAME, "img") == []
 
 
-def find(page, selector: str) -> Any:
+def find(page: WebDriver, selector: str) -> Any:
     return page.find_element(By.CSS_SELECTOR, selector)
 
 
-def test_sections_stand_in_order_and_names_are_text(page) -> None:
+def test_sections_stand_in_order_and_names_are_text(page: WebDriver) -> None:
     heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, ".section > h3")]
     assert heads == [
         "Reward", "Policy", "Value", "Credit and coordination", "Throughput and memory",
@@ -97,7 +98,7 @@ def test_sections_stand_in_order_and_names_are_text(page) -> None:
     assert "+0.250" in find(page, "#outside .better").text
 
 
-def test_memory_is_drawn_by_phase_and_told_in_numbers(page) -> None:
+def test_memory_is_drawn_by_phase_and_told_in_numbers(page: WebDriver) -> None:
     card = find(page, "#memory .card")
     bars = card.find_elements(By.CSS_SELECTOR, "svg .peak")
     wide = [bar.rect["width"] for bar in bars]
@@ -107,7 +108,7 @@ def test_memory_is_drawn_by_phase_and_told_in_numbers(page) -> None:
     assert NASTY in card.text  # why nothing is planned
 
 
-def test_values_are_read_by_arrow_keys(page) -> None:
+def test_values_are_read_by_arrow_keys(page: WebDriver) -> None:
     plot = find(page, ".plot")
     page.execute_script("arguments[0].focus()", plot)
     page.switch_to.active_element.send_keys(Keys.END)
@@ -118,7 +119,7 @@ def test_values_are_read_by_arrow_keys(page) -> None:
     WebDriverWait(page, 20).until(lambda p: label.text.startswith("update 29: "))
 
 
-def test_a_line_is_switched_off_with_its_seeds(page) -> None:
+def test_a_line_is_switched_off_with_its_seeds(page: WebDriver) -> None:
     key = find(page, ".keys button")
     key.click()
     assert key.get_attribute("aria-pressed") == "false"
@@ -132,7 +133,7 @@ def test_a_line_is_switched_off_with_its_seeds(page) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_reports_and_episodes_can_be_read_by_everyone(
-    browser, report: Path, tmp_path: Path, width: int, theme: str
+    browser: WebDriver, report: Path, tmp_path: Path, width: int, theme: str
 ) -> None:
     played, shown = tmp_path / "game.jsonl", tmp_path / "game.html"
     game = srl_envs.make("connect_four-v0")
@@ -145,7 +146,7 @@ def test_reports_and_episodes_can_be_read_by_everyone(
         assert violations(browser) == [], address
 
 
-def test_charts_take_the_theme(page) -> None:
+def test_charts_take_the_theme(page: WebDriver) -> None:
     pixel = "return document.querySelector('.plot canvas').toDataURL();"
     emulate(page, theme="light")
     light = page.execute_script(pixel)
@@ -155,7 +156,7 @@ def test_charts_take_the_theme(page) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_sideways_scrolling(page, width: int) -> None:
+def test_no_sideways_scrolling(page: WebDriver, width: int) -> None:
     emulate(page, width=width)
     page.execute_async_script("setTimeout(arguments[0], 300)")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
@@ -164,7 +165,7 @@ def test_no_sideways_scrolling(page, width: int) -> None:
     ) <= width  # fmt: skip
 
 
-def test_smoothing_draws_again(page) -> None:
+def test_smoothing_draws_again(page: WebDriver) -> None:
     buttons = page.find_elements(By.CSS_SELECTOR, "[aria-label=Smoothing] button")
     buttons[1].click()
     assert buttons[1].get_attribute("aria-pressed") == "true"

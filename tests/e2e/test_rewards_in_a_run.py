@@ -119,7 +119,7 @@ def test_advantages_are_those_that_the_recipe_says(runs: tuple[Run, Run]) -> Non
             groups[key].append((episode, expected(episode, seat)))
     by_hand: list[float] = []
     for (_, _, seat), attempts in groups.items():
-        mean = np.mean([reward for _, reward in attempts])
+        mean = float(np.mean([reward for _, reward in attempts]))
         by_hand += [
             reward - mean
             for episode, reward in attempts

@@ -157,7 +157,8 @@ def test_learners_are_counted_and_named() -> None:
     on = {"deep": {"model": "tiny", "learners": 2}, "small": {"model": "tiny-shallow"}}
     several = build(LeagueRecipe, {**one, "models": on}, "recipe")
     assert several.learners == ("deep_1", "deep_2", "small_1")
-    for wrong in (0, 9, []):
+    wrongs: tuple[object, ...] = (0, 9, [])
+    for wrong in wrongs:
         with pytest.raises(ConfigError, match="learners"):
             build(LeagueRecipe, {**one, "model": "tiny", "learners": wrong}, "recipe")
 

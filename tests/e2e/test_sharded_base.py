@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -88,7 +89,8 @@ def check_halves() -> None:
     processes = Processes.join("cpu")
     whole = BaseModel.load("tiny", lora_rank=2, device="cpu")
     base = BaseModel.load("tiny", lora_rank=2, device="cpu", mesh=processes.mesh("cpu"))
-    layers = base._sharded
+    layers: Any = base._sharded
+    weights: Any = whole._weights
     own = whole.model.get_base_model().model.layers
     full = sum(p.nbytes for p in own.parameters() if not p.requires_grad)
     adapters = sum(p.nbytes for name, p in own.named_parameters() if ".lora_" in name)
@@ -100,11 +102,13 @@ def check_halves() -> None:
     one, other = (m.trainable_parameters("alice") for m in (whole, base))
     for key, parameter in one.items():
         assert parameter.grad is not None
-        assert torch.equal(parameter.grad, other[key].grad)
+        expected = other[key].grad
+        assert expected is not None
+        assert torch.equal(parameter.grad, expected)
     playing = layers.tree.model.layers[0].mlp.up_proj.weight
     assert playing.numel() == 0
     with base.whole():
-        assert torch.equal(playing, whole._weights._tree.model.layers[0].mlp.up_proj.weight)
+        assert torch.equal(playing, weights._tree.model.layers[0].mlp.up_proj.weight)
     assert playing.numel() == 0
     assert abs(layers.local_bytes / (full - adapters) - 0.5) < 0.01
     check_plan(base, processes.size)
@@ -123,8 +127,9 @@ def check_plan(base: BaseModel, processes: int) -> None:
 
     frozen = [p for name, p in model.named_parameters() if ".lora_" not in name]
     assert bytes_of(frozen) == pytest.approx(parts["train"]["base"], rel=0.01)
+    sharded: Any = base._sharded
     with base.whole():
-        gathered = bytes_of(base._sharded.tree.model.layers.parameters())
+        gathered = bytes_of(sharded.tree.model.layers.parameters())
         assert gathered == pytest.approx(parts["rollout"]["gathered layers"], rel=0.01)
     seen: list[int] = []
 

@@ -37,5 +37,6 @@ def test_team_mates_are_sometimes_the_learner_itself_and_a_side_in_the_table_is_
     }
     assert alike == {True, False}
     assert all(s.seats[0] == s.seats[2] and s.seats[1] == s.seats[3] for s in rated)
+    assert status.table is not None
     shown = {row.agent.split("@")[0] for row in status.table.ratings}
     assert shown == {"alice", "bob", "tiny", "bot:random"}

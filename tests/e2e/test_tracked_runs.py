@@ -103,7 +103,7 @@ def test_a_resumed_run_keeps_its_id_and_another_of_its_name_has_its_own(
     for name, own in (("wandb", one), ("trackio", None)):
         begun = ("init", {"name": "run", "id": own})
         first, second = ("log", {"step": 1}), ("log", {"step": 2})
-        ended = ("finish", {})
+        ended: Any = ("finish", {})
         assert calls_of(calls, name) == [begun, first, ended, begun, second, ended]
 
     train_run(recipe, tmp_path / "elsewhere/run")

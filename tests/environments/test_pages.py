@@ -29,7 +29,7 @@ def test_the_table_of_hackability_is_not_stale() -> None:
 
 def test_a_page_shows_its_row_of_the_last_published_attack(monkeypatch: pytest.MonkeyPatch) -> None:
     report = Report("nim-v0", measures={"thoughtless": "rank 1 | x", "gain": -0.5, "half": 0.1})
-    monkeypatch.setattr(pages.published, "published", lambda: {"nim-v0": report})
+    monkeypatch.setattr(published, "published", lambda: {"nim-v0": report})
     shown = "\n".join(pages.hackability("nim-v0"))
     assert "| gain | -0.500 ± 0.100 |" in shown
     assert "| best thoughtless policy | rank 1 \\| x |" in shown

@@ -20,6 +20,7 @@ from srl_agents import checkpoints
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import JSONLines
+from srl_agents.metrics.reward_statistics import reward_statistics
 from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner
@@ -29,6 +30,7 @@ from srl_agents.training.faults import collapse, machine_watch, survival, vital_
 from srl_agents.training.faults.survival import Survival
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.loop import phases, state
+from srl_agents.training.loop.row_ages import of_age
 from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import PolicyError
 from tests.faults.stage import Stage, in_child
@@ -200,14 +202,12 @@ def _silence(stage: Stage, once: bool) -> None:
     ]
 
     def observe(_: object, update: int, *__: object, **___: object) -> list[Finding]:
-        return (
-            finding
-            if update == 2
-            and not ((once and reported_before.append(1)) or len(reported_before) > 1)
-            else []
-        )
+        if update != 2:
+            return []
+        asked.append(update)
+        return [] if once and len(asked) > 1 else finding
 
-    reported_before: list[int] = []
+    asked: list[int] = []
     stage.patch.setattr(collapse.CollapseWatch, "observe", observe)
 
 
@@ -252,7 +252,7 @@ def _(stage: Stage) -> int:
 
 @injection("rewards fall far below all earlier ones", "reward_collapsed", "roll_back", 0)
 def _(stage: Stage) -> int:
-    whole, count = phases.reward_statistics, [0]
+    whole, count = reward_statistics, [0]
 
     def lower(*arguments: Any) -> dict[str, float]:
         count[0] += 1
@@ -305,7 +305,7 @@ def _(stage: Stage) -> int:
 
 @injection("rows are 99 steps old", "rollouts_stale", "skip_batch", 0)
 def _(stage: Stage) -> int:
-    whole, older = phases.of_age, iter([99])
+    whole, older = of_age, iter([99])
 
     def aged(batch: TrainingBatch, now: int, most: int | None) -> Any:
         return whole(batch, now + next(older, 0), most)

@@ -27,6 +27,7 @@ from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import JSONLines
 from srl_agents.rollouts.match_queue import MatchQueue
+from srl_agents.tensor_files import save_tensors
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.ahead.orders import MatchesAhead
 from srl_agents.training.faults.supervised import Supervised
@@ -262,14 +263,14 @@ for _phase, _place in STORE.items():
 
 def _publisher(fault: str) -> Callable[[Patch], None]:
     def arm(patch: Patch) -> None:
-        clock, whole = follow(patch), files.save_file
+        clock, whole = follow(patch), save_tensors
 
         def broken(*arguments: Any) -> None:
             whole(*arguments)
             if clock.due(1):
                 strike(fault)
 
-        patch.setattr(files, "save_file", broken)
+        patch.setattr(files, "save_tensors", broken)
 
     return arm
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load
+
 from srl_agents.training.ahead import player as generation_process
 from srl_agents.transports import files
 from tests.faults.matrix_cells import STRUCK, STRUCK_FAULT, STRUCK_LOG, strike
@@ -17,7 +19,7 @@ _FIRST_VERSIONS = 2
 
 def main(arguments: Sequence[str]) -> None:
     """As that of the real process."""
-    log, whole, calls = Path(os.environ[STRUCK_LOG]), files.load, [0]
+    log, whole, calls = Path(os.environ[STRUCK_LOG]), load, [0]
 
     def broken(*given: Any) -> Any:
         tensors = whole(*given)
@@ -28,5 +30,6 @@ def main(arguments: Sequence[str]) -> None:
             strike(os.environ[STRUCK_FAULT])
         return tensors
 
-    files.load = broken
+    reader: Any = files
+    reader.load = broken
     generation_process.main(arguments)

@@ -61,7 +61,7 @@ def statuses(listed: list[list[str]], results: str) -> None:
     """Write down the exit codes of commands whose output is full, and of those whose reader has left."""
     codes = []
     for arguments in listed:
-        of_one = []
+        of_one: list[int] = []
         for _ in range(2):
             os.dup2(os.open("/dev/full", os.O_WRONLY) if not of_one else writer_without_reader(), 1)
             of_one.append(main(arguments))

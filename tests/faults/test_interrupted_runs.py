@@ -59,7 +59,7 @@ SECONDS = 120
 def signalled(arguments: list[str], number: int, phase: str, update: int) -> None:
     """The command, in which a signal comes as a phase of an update begins."""
 
-    sent = []
+    sent: list[int] = []
 
     def send() -> None:
         if not sent:
@@ -82,7 +82,7 @@ def signalled(arguments: list[str], number: int, phase: str, update: int) -> Non
     elif phase == "store":
         strike(Matches, "keep")
     else:
-        kind = phases.PHASES[phase]
+        kind: Any = phases.PHASES[phase]  # this process is the test's
         whole = kind.__call__
 
         def struck(itself: Any, now: phases.Update) -> None:
@@ -90,7 +90,7 @@ def signalled(arguments: list[str], number: int, phase: str, update: int) -> Non
                 send()
             whole(itself, now)
 
-        kind.__call__ = struck  # type: ignore[method-assign] - this process is the test's
+        kind.__call__ = struck
     sys.exit(main(arguments))
 
 
@@ -185,7 +185,8 @@ def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Pat
 def struck_while_engines_reply(arguments: list[str], number: int) -> None:
     """The command as a shell's background job, which a signal meets while matches wait for replies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    whole, metrics = TransformersEngine.generate_together, Path(arguments[-1]) / METRICS
+    engines: Any = TransformersEngine  # this process is the test's
+    whole, metrics = engines.generate_together, Path(arguments[-1]) / METRICS
 
     async def struck(engine: TransformersEngine, requests: Any) -> Any:
         if metrics.is_file() and metrics.read_bytes():  # an update is finished
@@ -194,7 +195,7 @@ def struck_while_engines_reply(arguments: list[str], number: int) -> None:
         await asyncio.sleep(0)
         return await whole(engine, requests)
 
-    TransformersEngine.generate_together = struck  # type: ignore[method-assign] - this process is the test's
+    engines.generate_together = struck
     sys.exit(main(arguments))
 
 
@@ -260,7 +261,8 @@ def test_torchrun_ends_its_processes_with_a_checkpoint(
 def terminated_in_a_collective(arguments: list[str]) -> None:
     """The command in one of two processes: the second one is late, so the first one waits for it in C."""
     first = os.environ["RANK"] == "0"
-    whole = phases.Step.__call__
+    kind: Any = phases.Step  # this process is the test's
+    whole = kind.__call__
 
     def struck(itself: phases.Step, now: phases.Update) -> None:
         if now.number == 3:
@@ -270,7 +272,7 @@ def terminated_in_a_collective(arguments: list[str]) -> None:
                 time.sleep(60)
         whole(itself, now)
 
-    phases.Step.__call__ = struck  # type: ignore[method-assign] - this process is the test's
+    kind.__call__ = struck
     sys.exit(main(arguments))
 
 
@@ -300,14 +302,15 @@ def test_sigterm_to_processes_of_which_one_waits_for_the_other_loses_no_update(
 def struck_by_an_error(arguments: list[str]) -> None:
     """The command, in which the store is gone in its second update."""
 
-    whole = phases.Report.__call__
+    kind: Any = phases.Report  # this process is the test's
+    whole = kind.__call__
 
     def gone(itself: phases.Report, now: phases.Update) -> None:
         if now.number == 2:
             raise StoreError("league.db: it is gone.")
         whole(itself, now)
 
-    phases.Report.__call__ = gone  # type: ignore[method-assign] - this process is the test's
+    kind.__call__ = gone
     sys.exit(main(arguments))
 
 

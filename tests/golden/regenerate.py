@@ -19,7 +19,7 @@ PAIRINGS = (("strong", "middle"), ("random", "strong"), ("held_out", "random"))
 def record(env_id: str, seed: int) -> srl_envs.Transcript:
     """The golden episode of one seed; seed 2 also has replies that are refused."""
     names = PAIRINGS[seed]
-    bots = {
+    bots: dict[int, Policy] = {
         seat: srl_envs.make_bot(env_id, names[seat % 2], seed=10 * seed + seat)
         for seat in range(srl_envs.spec(env_id).seats)
     }

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from regenerate import FOLDER, SEEDS
 
 import srl_envs
+from tests.golden.regenerate import FOLDER, SEEDS
 
 RECORDED = sorted(FOLDER.glob("*.jsonl"))
 

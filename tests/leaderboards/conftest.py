@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from shown_site import browser, page, site  # noqa: F401  (fixtures)
+
+from tests.leaderboards.shown_site import browser, page, site  # noqa: F401  (fixtures)
 
 
 @pytest.fixture(scope="module", autouse=True)

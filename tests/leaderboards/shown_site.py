@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from synthetic import fill_store
 
 from leaderboards.pages.build import store_site, write_site
 from srl_agents.agents.players import ScriptedPolicy
@@ -21,6 +20,10 @@ from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from tests.browser import chromium, fresh, requested
+from tests.leaderboards.synthetic import fill_store
+
+if TYPE_CHECKING:
+    from selenium.webdriver.remote.webdriver import WebDriver
 
 NASTY = "</script><img src=x onerror=document.title='owned'>"
 CROWD = 400
@@ -131,7 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser, site: Path) -> Iterator[Any]:
+def page(browser: WebDriver, site: Path) -> Iterator[Any]:
     """The overview, freshly opened; afterwards: nothing on the console, nothing fetched elsewhere."""
     fresh(browser, site.as_uri())
     arrived(browser, "")
@@ -144,60 +147,61 @@ def page(browser, site: Path) -> Iterator[Any]:
     assert browser.find_elements("tag name", "img") == []
 
 
-def go(page, site: Path, address: str) -> Any:
+def go(page: WebDriver, site: Path, address: str) -> Any:
     """A board or a match."""
     page.get(f"{site.as_uri()}#{address}")
     return arrived(page, address)
 
 
-def arrived(page, address: str) -> Any:
+def arrived(page: WebDriver, address: str) -> Any:
     """Wait until the page reports the address that it shows."""
     shown = "const {dataset, ariaBusy} = document.querySelector('main'); return !ariaBusy && dataset.shown"
     wait_until(page, lambda p: p.execute_script(shown) == address)
     return page
 
 
-def wait_until(page, condition: Callable[[Any], Any], seconds: int = 20) -> None:
+def wait_until(page: WebDriver, condition: Callable[[Any], Any], seconds: int = 20) -> None:
     """Ask again and again; a condition reads the page in one command."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     WebDriverWait(page, seconds).until(condition)
 
 
-def texts(page, selector: str) -> list[str]:
+def texts(page: WebDriver, selector: str) -> list[str]:
     """What all elements say, read in one command."""
     read = "return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText)"
-    return page.execute_script(read, selector)
+    found: list[str] = page.execute_script(read, selector)
+    return found
 
 
-def all_of(page, selector: str) -> list[Any]:
+def all_of(page: WebDriver, selector: str) -> list[Any]:
     return page.find_elements("css selector", selector)
 
 
-def find(page, selector: str) -> Any:
+def find(page: WebDriver, selector: str) -> Any:
     return page.find_element("css selector", selector)
 
 
-def names(page, card: str = "Ranking") -> list[str]:
+def names(page: WebDriver, card: str = "Ranking") -> list[str]:
     read = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
     return page.execute_script(read, f"[aria-label='{card}'] .grid tbody th .agent > .name")
 
 
-def head(page, label: str, card: str = "Ranking") -> Any:
+def head(page: WebDriver, label: str, card: str = "Ranking") -> Any:
     heads = all_of(page, f"[aria-label='{card}'] .grid thead button")
     return next(h for h in heads if h.text.strip("▾▴ ") == label)
 
 
-def tip(page) -> str:
+def tip(page: WebDriver) -> str:
     return find(page, "#tip").text
 
 
-def first_match(page, site: Path) -> str:
+def first_match(page: WebDriver, site: Path) -> str:
     go(page, site, "board=nim-v0")
     find(page, "[aria-label='Filter episodes']").send_keys("img")
     links = "return document.querySelector('[aria-label=Replays] tbody a').href.split('#')[1]"
     return str(page.execute_script(links))
 
 
-def scroll_to(page, element) -> None:
+def scroll_to(page: WebDriver, element: Any) -> None:
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from forging import registered
 
 from leaderboards.bundles.run import HEADER
 from leaderboards.cli.shared import admission
@@ -17,6 +16,7 @@ from leaderboards.registration.charter import CHARTER
 from leaderboards.registration.ticket_log import registrations
 from srl_agents.models.sources import random_model
 from tests.leaderboards.command import main
+from tests.leaderboards.forging import registered
 
 GAME = "kuhn_poker-v0"
 TOKENS = 3
@@ -121,7 +121,11 @@ def test_a_mistyped_board_is_not_made(
 
 
 def test_a_name_that_is_anothers_is_refused_before_a_match(
-    tmp_path: Path, base: str, board: Path, monkeypatch: pytest.MonkeyPatch, capsys
+    tmp_path: Path,
+    base: str,
+    board: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     thief = tmp_path / "thief"
     thief.mkdir(mode=0o700)
@@ -143,7 +147,9 @@ def test_reserved_names_are_refused_before_anything(
     assert not (tmp_path / "out" / GAME / HEADER).exists()
 
 
-def test_two_ways_at_once_are_refused(tmp_path: Path, base: str, capsys) -> None:
+def test_two_ways_at_once_are_refused(
+    tmp_path: Path, base: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(tmp_path, base, "--unregistered", "--register", "x") == 2
     assert "give one of --tickets, --register and --unregistered" in capsys.readouterr().err
     assert run(tmp_path, base, "--unregistered", "--submitter", "0penAI") == 2

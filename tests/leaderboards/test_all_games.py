@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from synthetic import fill_store
 
 from leaderboards.boards.archive import read_board
 from leaderboards.contents.mistakes import mistakes_of
@@ -26,6 +26,7 @@ from srl_agents.league.ratings.pairs import Pairs
 from srl_agents.league.ratings.tables import RatingTable, rate
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
+from tests.leaderboards.synthetic import fill_store
 
 
 def table(points: dict[tuple[str, str], float], seeds: int = 40) -> RatingTable:
@@ -37,7 +38,9 @@ def table(points: dict[tuple[str, str], float], seeds: int = 40) -> RatingTable:
     return rate(Pairs.of(rows))
 
 
-def rated(slug: str, played: RatingTable, clean: RatingTable | None = None, **facts) -> RatedBoard:
+def rated(
+    slug: str, played: RatingTable, clean: RatingTable | None = None, **facts: Any
+) -> RatedBoard:
     """A board with only what the first screen reads; ``facts`` are of every row."""
     rows = [
         {

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forging import make_bundle
 
 from leaderboards.boards.archive import CHANGELOG, merged_store, read_board
 from leaderboards.boards.publishing import publish
@@ -22,6 +21,7 @@ from leaderboards.pages.build import board_site
 from leaderboards.protocol import load_protocol
 from leaderboards.redteam.forger import Forger
 from srl_envs.errors import ConfigError, StoreError
+from tests.leaderboards.forging import make_bundle
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,24 @@ import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from synthetic import BOTS, LEARNERS, START, agents, fill_store
 
 from leaderboards.boards.archive import read_board
 from leaderboards.pages.build import board_data, slug, write_site
 from leaderboards.pages.matrices import compared, surprises
 from leaderboards.pages.standings import Scope, played, rank_sets
 from srl_agents.cli.pages.shared import embedded_json
+from srl_agents.league.agents import Role
 from srl_agents.league.ratings.pairs import WinMatrix
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
 from srl_envs.redteam.findings import Report
 from tests.leaderboards.command import main
+from tests.leaderboards.synthetic import BOTS, LEARNERS, START, agents, fill_store
 
 NASTY = "</script><script>alert('1')</script>&<!--\u2028"
 
@@ -41,15 +43,26 @@ def board(filled: Path) -> dict:
         return board_data(store)["boards"][0]
 
 
-def add(store: LeagueStore, number: int, seats=("a", "b"), outcomes=(1.0, -1.0), **changes) -> None:
-    values = {
+def add(
+    store: LeagueStore,
+    number: int,
+    seats: tuple[str, ...] = ("a", "b"),
+    outcomes: tuple[float, ...] = (1.0, -1.0),
+    **changes: Any,
+) -> None:
+    values: dict[str, Any] = {
         "env_id": "duel-v0",
         "seed": number,
         "split": "eval",
         "seats": seats,
         "number": number,
     }
-    outcome = {"outcomes": outcomes, "rewards": outcomes, "termination": "ok", "turns": 10}
+    outcome: dict[str, Any] = {
+        "outcomes": outcomes,
+        "rewards": outcomes,
+        "termination": "ok",
+        "turns": 10,
+    }
     outcome |= {k: changes.pop(k) for k in list(changes) if k not in MatchSpec.__slots__}
     spec = MatchSpec(**(values | changes))
     store.report(spec, MatchResult(match_id=spec.match_id, **outcome))
@@ -211,6 +224,7 @@ def test_a_cooperative_game_is_ranked_by_returns_with_strangers(tmp_path: Path) 
 
 def test_partners_of_ones_own_lineage_count_nowhere(tmp_path: Path) -> None:
     """a@1 and a@2 share a code and earn 1 together; with strangers 0.5, with the held-out bot 0.25."""
+    agents: list[tuple[str, str, Role]]
     agents = [("a@1", "a", "frozen"), ("a@2", "a", "frozen"), ("s", "s", "frozen"),
               ("bot:held_out", "bot:held_out", "heldout")]  # fmt: skip
     with LeagueStore(tmp_path / "league.db") as store:
@@ -440,7 +454,9 @@ def test_the_plotting_library_is_the_one_that_its_version_file_names() -> None:
 
 
 @pytest.mark.slow
-def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(tmp_path: Path, capsys) -> None:
+def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Play, bundle, publish, build: the table has the bundle's numbers and names the level of its checks."""
     run, board, site = tmp_path / "run", tmp_path / "board", tmp_path / "site"
     for command in (
@@ -470,7 +486,9 @@ def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(tmp_path: Pat
         assert '"differs":[]' in text
 
 
-def test_an_empty_board_is_a_users_mistake(tmp_path: Path, capsys) -> None:
+def test_an_empty_board_is_a_users_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["build", "--board", str(tmp_path), "--out", str(tmp_path / "site")]) == 2
     assert "holds no bundle" in capsys.readouterr().err
     assert main(["build", "--board", "x", "--out", "y", "--schedule", "z"]) == 2

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import fill_store
 
 from srl_agents.league.store.history import LeagueStore
 from tests.leaderboards.command import main
+from tests.leaderboards.synthetic import fill_store
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_build_prints_the_table_and_where_to_look(store: Path, tmp_path: Path, capsys) -> None:
+def test_build_prints_the_table_and_where_to_look(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["build", "--store", str(store), "--out", str(tmp_path / "site")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("connect_four-v0: ")
@@ -29,7 +31,9 @@ def test_build_prints_the_table_and_where_to_look(store: Path, tmp_path: Path, c
     assert lines[-1] == f"open {tmp_path / 'site' / 'index.html'}"
 
 
-def test_json_holds_the_boards_and_the_command_repeats(store: Path, tmp_path: Path, capsys) -> None:
+def test_json_holds_the_boards_and_the_command_repeats(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = str(tmp_path / "site")
     assert main(["build", "--store", str(store), "--out", out, "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
@@ -38,7 +42,9 @@ def test_json_holds_the_boards_and_the_command_repeats(store: Path, tmp_path: Pa
     assert written["command"] == f"srl leaderboard build --store '{store}' --out {out}"
 
 
-def test_a_schedule_is_part_of_the_command(store: Path, tmp_path: Path, capsys) -> None:
+def test_a_schedule_is_part_of_the_command(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["build", "--store", str(store), "--out", str(tmp_path), "--schedule", "final"]
     assert main([*arguments, "--json"]) == 0
     data = json.loads((tmp_path / "data.json").read_text())
@@ -48,7 +54,9 @@ def test_a_schedule_is_part_of_the_command(store: Path, tmp_path: Path, capsys) 
     assert "none: no evaluation match is of it. There are: final" in capsys.readouterr().err
 
 
-def test_an_empty_store_and_one_without_evaluation_are_said(tmp_path: Path, capsys) -> None:
+def test_an_empty_store_and_one_without_evaluation_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     LeagueStore(tmp_path / "empty.db").close()
     assert main(["build", "--store", str(tmp_path / "empty.db"), "--out", str(tmp_path)]) == 0
     assert "no match yet" in capsys.readouterr().out
@@ -65,7 +73,9 @@ def test_an_empty_store_and_one_without_evaluation_are_said(tmp_path: Path, caps
         (["build", "--store", "a", "--out", "b", "--color"], "--color"),
     ],
 )
-def test_mistakes_take_one_line_and_code_2(arguments, words, capsys) -> None:
+def test_mistakes_take_one_line_and_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
@@ -74,6 +84,6 @@ def test_mistakes_take_one_line_and_code_2(arguments, words, capsys) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["build", "--help"]])
-def test_help_has_an_example(arguments, capsys) -> None:
+def test_help_has_an_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 0
     assert "srl leaderboard build --" in capsys.readouterr().out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from forging import make_bundle
 
 from leaderboards.boards.archive import PUBLISHED
 from leaderboards.boards.comparing import compare
@@ -14,6 +13,7 @@ from leaderboards.bundles.submission import Bundle, open_bundle
 from leaderboards.bundles.verify import verify
 from leaderboards.redteam.forger import Forger
 from tests.leaderboards.command import main
+from tests.leaderboards.forging import make_bundle
 
 GAME = "kuhn_poker-v0"
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shown_site import all_of, arrived, find, go, scroll_to, texts, tip
-from synthetic import fill_store
 
 from benchmarks.league.big_site import page_bytes
 from leaderboards.pages.build import board_data, write_site
@@ -17,9 +15,12 @@ from srl_agents.league.ratings.overall import overall
 from srl_agents.league.ratings.tables import rate
 from srl_agents.league.store.history import LeagueStore
 from tests.browser import CONTRAST, chromium, emulate, fresh, violations
+from tests.leaderboards.shown_site import all_of, arrived, find, go, scroll_to, texts, tip
+from tests.leaderboards.synthetic import fill_store
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
+from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402  (after the skip)
 
 GAMES = ("connect_four-v0", "nim-v0", "blotto-v0")
 MINUS = "\u2212"
@@ -57,21 +58,21 @@ def site(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser, site: Path) -> Iterator[Any]:
+def page(browser: WebDriver, site: Path) -> Iterator[Any]:
     fresh(browser, site.as_uri())
     arrived(browser, "")
     yield browser
     assert browser.get_log("browser") == []
 
 
-def rows(page, card: str) -> list[list[str]]:
+def rows(page: WebDriver, card: str) -> list[list[str]]:
     read = """return [...document.querySelectorAll(`[aria-label="${arguments[0]}"] tbody tr:not(.spacer)`)]
         .map((tr) => [...tr.children].map((td) => td.innerText.replaceAll("\\u2009", " ")))"""
     found: list[list[str]] = page.execute_script(read, card)
     return found
 
 
-def test_the_table_has_the_ratings_over_all_games(page, store: Path) -> None:
+def test_the_table_has_the_ratings_over_all_games(page: WebDriver, store: Path) -> None:
     """Computed again from the store, not from what the page was made of."""
     with LeagueStore(store, mode="read") as opened:
         anchors = [agent.agent_id for agent in opened.agents() if agent.role == "anchor"]
@@ -89,7 +90,7 @@ def test_the_table_has_the_ratings_over_all_games(page, store: Path) -> None:
         assert cells[4] == "3 of 3"
 
 
-def test_the_first_screen_answers_who_how_sure_and_at_what_price(page) -> None:
+def test_the_first_screen_answers_who_how_sure_and_at_what_price(page: WebDriver) -> None:
     (text,) = texts(page, "[aria-label='Best over all games'] .answer")
     for word in ("alice@8", "Elo over 3 games", "of its games clean", "USD"):
         assert word in text
@@ -106,7 +107,7 @@ def test_the_first_screen_answers_who_how_sure_and_at_what_price(page) -> None:
     assert {"bot:random", "bot:middle", "bot:strong"} <= {*names}
 
 
-def test_the_picture_has_every_rated_agent_and_says_what_it_shows(page) -> None:
+def test_the_picture_has_every_rated_agent_and_says_what_it_shows(page: WebDriver) -> None:
     dots = all_of(page, ".priced .dot")
     assert len(dots) == len(rows(page, "All games"))
     assert "alice@8" in find(page, ".priced svg").get_attribute("aria-label")
@@ -118,7 +119,7 @@ def test_the_picture_has_every_rated_agent_and_says_what_it_shows(page) -> None:
     assert "Elo, rank" in tip(page)
 
 
-def test_skill_and_legality_stand_apart(page) -> None:
+def test_skill_and_legality_stand_apart(page: WebDriver) -> None:
     with_gain = rows(page, "Skill and legality")
     assert len(with_gain) == len(rows(page, "All games"))
     for _, played, clean, gain, share, own, others, *_ in with_gain:
@@ -129,7 +130,7 @@ def test_skill_and_legality_stand_apart(page) -> None:
         assert sum(parts) == pytest.approx(100, abs=2)
 
 
-def test_the_matrix_shows_ranks_elo_and_clean_games(page) -> None:
+def test_the_matrix_shows_ranks_elo_and_clean_games(page: WebDriver) -> None:
     card = "[aria-label='Who is best where']"
     assert len(all_of(page, f"{card} thead th")) == 3
     for view, sign in (("Elo", "+"), ("clean games", "9"), ("rank", "1")):
@@ -138,7 +139,7 @@ def test_the_matrix_shows_ranks_elo_and_clean_games(page) -> None:
         assert any(sign in text for text in texts(page, f"{card} td.more")), view
 
 
-def test_an_agents_page_tells_what_it_did_in_sentences(page, site: Path) -> None:
+def test_an_agents_page_tells_what_it_did_in_sentences(page: WebDriver, site: Path) -> None:
     page.execute_script("document.querySelector('[aria-label=\"All games\"] tbody a').click()")
     address = page.current_url.partition("#")[2]
     arrived(page, address)
@@ -155,7 +156,9 @@ def test_an_agents_page_tells_what_it_did_in_sentences(page, site: Path) -> None
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_cards_that_name_their_values(page, site: Path, theme: str) -> None:
+def test_a_phone_shows_cards_that_name_their_values(
+    page: WebDriver, site: Path, theme: str
+) -> None:
     emulate(page, width=390, theme=theme)
     key = json.loads(site.with_name("data.json").read_text())["all_games"]["agents"][0]["id"]
     for address, card in (("", "All games"), (f"agent={key}", "Games of this agent")):
@@ -175,6 +178,6 @@ def test_a_phone_shows_cards_that_name_their_values(page, site: Path, theme: str
                 assert page.execute_script(CONTRAST, element) >= 4.5, (address, selector)
 
 
-def test_the_first_page_is_light_and_loads_no_chart(page, site: Path) -> None:
+def test_the_first_page_is_light_and_loads_no_chart(page: WebDriver, site: Path) -> None:
     assert page_bytes(site.parent) < 200_000
     assert page.execute_script("return typeof uPlot") == "undefined"

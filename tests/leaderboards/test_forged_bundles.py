@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import make_bundle
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from leaderboards.redteam.field_forgeries import Forgery, field_forgeries
 from leaderboards.redteam.file_forgeries import file_forgeries
 from leaderboards.redteam.forger import Forger, Stage
 from srl_envs.errors import ConfigError
+from tests.leaderboards.forging import make_bundle
 
 MOST_PEAK_BYTES = 160 << 20
 """A line may hold 4 MiB, which are up to 24 times as much as Python's lists."""

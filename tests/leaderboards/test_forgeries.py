@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forging import make_bundle
 
 from leaderboards.bundles.submission import Bundle
-from leaderboards.bundles.verify import LEVELS, verify
+from leaderboards.bundles.verify import LEVELS, Level, verify
 from leaderboards.redteam.forger import Forger
+from tests.leaderboards.forging import make_bundle
 
 LAST = 7
 """The record that most forgeries touch; messages must name it."""
@@ -148,7 +148,7 @@ def test_a_change_alone_breaks_the_hashes(
     forge(forged)
     verdict = verify(forged.write(), "L0")
     assert verdict.reached is None
-    names = {
+    names: dict[Callable[[Forger], None], str] = {
         attempts: "manifest.json was edited",
         rating: "ratings.json",
         drop_last_record: f"record {len(honest.specs) - 1} ",
@@ -213,7 +213,7 @@ def test_new_hashes_do_not_mend_what_contradicts_the_schedule(
     forge(forged)
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
-    names = {
+    names: dict[Callable[[Forger], None], str] = {
         drop_last_record: f"record {len(honest.specs) - 1} ",
         add_again: f"record {len(honest.specs)} ",
         duplicate: f"record {LAST + 1} ",
@@ -370,7 +370,7 @@ def test_rubbish_for_a_manifest_is_rejected_not_raised(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_an_honest_bundle_is_accepted_at_every_level(level, honest: Bundle) -> None:
+def test_an_honest_bundle_is_accepted_at_every_level(level: Level, honest: Bundle) -> None:
     verdict = verify(honest.folder, level, workers=0)
     assert verdict.accepted, verdict.rejected
     assert list(verdict.checked) == list(LEVELS[: LEVELS.index(level) + 1])

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import make_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +33,7 @@ from leaderboards.pages.build import board_site, write_site
 from leaderboards.provenance import provenance
 from leaderboards.redteam.forger import Forger
 from srl_agents.cli.pages.shared.page_files import embedded_json
+from tests.leaderboards.forging import make_bundle
 
 HOSTILE = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><script>", "&lt;b&gt;",

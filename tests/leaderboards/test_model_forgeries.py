@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from forging import make_bundle
 
 from leaderboards.bundles.agent_specs import is_model
 from leaderboards.bundles.agents import build_agents, parse_entrants
@@ -26,6 +25,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError
 from tests.leaderboards.command import main
+from tests.leaderboards.forging import make_bundle
 
 pytestmark = pytest.mark.slow
 TOKENS_PER_REPLY = 6
@@ -311,11 +311,11 @@ def test_a_prompt_is_part_of_what_an_agent_is_and_of_its_bundle(
         assert agent.spec["prompt"] != bare.spec["prompt"]
         assert agent.contents != bare.contents
     assert [agent.parent for agent in prompted.entrants] == ["plain", None]
-    shown, bare = (
+    shown, hidden = (
         {r.spec.match_id: r.tokens for r in b.records() if r.tokens} for b in (prompted, honest)
     )
-    assert shown.keys() == bare.keys()
-    assert shown != bare
+    assert shown.keys() == hidden.keys()
+    assert shown != hidden
 
 
 def change_example(shown: dict[str, object]) -> None:

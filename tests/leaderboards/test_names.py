@@ -126,7 +126,9 @@ def test_lineage_and_steps_come_from_the_name() -> None:
 
 
 def test_role_lineage_and_parent_are_the_boards() -> None:
-    agents = [(a["agent_id"], a["spec"]) for a in REFERENCES]
+    references: Any = REFERENCES
+    agents: list[tuple[str, dict[str, Any]]]
+    agents = [(a["agent_id"], a["spec"]) for a in references]
     agents += [
         ("alice@3", model("a" * 16)),
         ("plain", model()),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shown_site import (
+
+from tests.browser import CONTRAST, emulate, violations
+from tests.leaderboards.shown_site import (
     CROWD,
     NASTY,
     all_of,
@@ -20,20 +22,19 @@ from shown_site import (
     tip,
     wait_until,
 )
-from synthetic import agents
-
-from tests.browser import CONTRAST, emulate, violations
+from tests.leaderboards.synthetic import agents
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 from selenium.webdriver import ActionChains  # noqa: E402  (after the skip)
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402
 
 # --- overview --------------------------------------------------------------------------------
 
 
-def test_the_overview_names_the_best_of_every_environment(page) -> None:
+def test_the_overview_names_the_best_of_every_environment(page: WebDriver) -> None:
     found = texts(page, "[aria-label=Environments] tbody tr:not(.spacer)")
     rows = {row.split()[0]: row for row in found}
     assert set(rows) == {
@@ -47,7 +48,7 @@ def test_the_overview_names_the_best_of_every_environment(page) -> None:
     assert "rank" in tip(page)
 
 
-def test_a_board_opens_by_link_and_by_menu_and_back_returns(page, site: Path) -> None:
+def test_a_board_opens_by_link_and_by_menu_and_back_returns(page: WebDriver, site: Path) -> None:
     page.find_element(By.LINK_TEXT, "math_duel-v0").click()
     assert texts(arrived(page, "board=math_duel-v0"), "h2") == ["math_duel-v0"]
     assert page.title.startswith("math_duel-v0")
@@ -59,12 +60,12 @@ def test_a_board_opens_by_link_and_by_menu_and_back_returns(page, site: Path) ->
     assert texts(arrived(page, "board=math_duel-v0"), "h2") == ["math_duel-v0"]
 
 
-def test_unknown_boards_and_matches_are_said(page, site: Path) -> None:
+def test_unknown_boards_and_matches_are_said(page: WebDriver, site: Path) -> None:
     assert "no board nowhere" in find(go(page, site, "board=nowhere"), "[role=alert]").text
     assert "not a match id" in find(go(page, site, "match=../x"), "[role=alert]").text
 
 
-def test_the_overview_stands_whole_and_says_what_is_measured(page) -> None:
+def test_the_overview_stands_whole_and_says_what_is_measured(page: WebDriver) -> None:
     inner = "const {scrollHeight, clientHeight} = arguments[0]; return scrollHeight - clientHeight"
     box = find(page, "[aria-label=Environments] .grid-scroll")
     assert page.execute_script(inner, box) == 0
@@ -74,7 +75,9 @@ def test_the_overview_stands_whole_and_says_what_is_measured(page) -> None:
     assert texts(page, "[aria-label='Set aside'] li") == [f"nim-v0/{NASTY} {NASTY}"]
 
 
-def test_every_page_is_described_and_every_table_and_figure_has_a_caption(page, site: Path) -> None:
+def test_every_page_is_described_and_every_table_and_figure_has_a_caption(
+    page: WebDriver, site: Path
+) -> None:
     assert find(page, "meta[name=description]").get_attribute("content")
     assert find(page, "html").get_attribute("lang") == "en"
     for mark in ("header", "nav[aria-label]", "main", "footer"):
@@ -93,7 +96,7 @@ def test_every_page_is_described_and_every_table_and_figure_has_a_caption(page, 
 # --- ranking ---------------------------------------------------------------------------------
 
 
-def test_the_table_shows_the_ratings_best_first(page, site: Path) -> None:
+def test_the_table_shows_the_ratings_best_first(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     truth = {agent.agent_id: elo for agent, elo in agents()}
     shown = names(page)
@@ -105,13 +108,13 @@ def test_the_table_shows_the_ratings_best_first(page, site: Path) -> None:
     assert "%" in row
 
 
-def test_names_are_text_whatever_they_contain(page, site: Path) -> None:
+def test_names_are_text_whatever_they_contain(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     assert NASTY in names(page)
     assert find(page, "#command").text == f"build {NASTY}"
 
 
-def test_sorting_by_mouse_and_by_keyboard(page, site: Path) -> None:
+def test_sorting_by_mouse_and_by_keyboard(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     agent = head(page, "Agent")
     agent.click()
@@ -125,7 +128,7 @@ def test_sorting_by_mouse_and_by_keyboard(page, site: Path) -> None:
     assert [m.text.strip("▾▴ ") for m in marked] == ["Rating"]
 
 
-def test_every_column_of_every_mode_sorts_without_losing_a_row(page, site: Path) -> None:
+def test_every_column_of_every_mode_sorts_without_losing_a_row(page: WebDriver, site: Path) -> None:
     for board in ("connect_four-v0", "split_clues-v0", "commons-v0"):
         go(page, site, f"board={board}")
         everyone = sorted(names(page))
@@ -135,7 +138,7 @@ def test_every_column_of_every_mode_sorts_without_losing_a_row(page, site: Path)
                 assert sorted(names(page)) == everyone, (board, button.text)
 
 
-def test_every_mode_says_what_its_number_is(page, site: Path) -> None:
+def test_every_mode_says_what_its_number_is(page: WebDriver, site: Path) -> None:
     for board, words in (
         ("connect_four-v0", ("Elo", "the mean of the anchors", "64 %")),
         ("split_clues-v0", ("cross-play", "neither itself nor of its lineage")),
@@ -148,7 +151,7 @@ def test_every_mode_says_what_its_number_is(page, site: Path) -> None:
         assert ("half of the 95 %" in text) is ("Elo" not in text)
 
 
-def test_names_that_have_room_are_not_cut(page, site: Path) -> None:
+def test_names_that_have_room_are_not_cut(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     cut = """return [...document.querySelectorAll(".agent > .name")]
         .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)"""
@@ -160,7 +163,7 @@ def test_names_that_have_room_are_not_cut(page, site: Path) -> None:
     assert page.execute_script(cut) == []
 
 
-def test_a_row_says_who_submitted_it_and_how_it_was_checked(page, site: Path) -> None:
+def test_a_row_says_who_submitted_it_and_how_it_was_checked(page: WebDriver, site: Path) -> None:
     """On request, all of it; whatever the submitter wrote is text."""
     go(page, site, "board=connect_four-v0")
     box = find(page, "[aria-label='Filter agents']")
@@ -188,7 +191,9 @@ def test_a_row_says_who_submitted_it_and_how_it_was_checked(page, site: Path) ->
     assert "plays in every bundle: it has no submitter" in texts(page, "dialog")[0]
 
 
-def test_a_row_says_how_far_it_can_be_beaten_or_that_nobody_tried(page, site: Path) -> None:
+def test_a_row_says_how_far_it_can_be_beaten_or_that_nobody_tried(
+    page: WebDriver, site: Path
+) -> None:
     go(page, site, "board=connect_four-v0")
     cells = texts(page, "[aria-label=Ranking] td[data-label=Exploitable]") or texts(
         page, "[aria-label=Ranking] tbody tr:not(.spacer)"
@@ -202,7 +207,9 @@ def test_a_row_says_how_far_it_can_be_beaten_or_that_nobody_tried(page, site: Pa
     )
 
 
-def test_earlier_epochs_say_what_changed_and_the_first_page_what_is_new(page, site: Path) -> None:
+def test_earlier_epochs_say_what_changed_and_the_first_page_what_is_new(
+    page: WebDriver, site: Path
+) -> None:
     (card,) = texts(page, "[aria-label='Earlier epochs']")
     assert "connect_four-v0 1 bundle of earlier epochs" in card
     (card,) = texts(page, "[aria-label='Since the last site'] li")
@@ -215,7 +222,7 @@ def test_earlier_epochs_say_what_changed_and_the_first_page_what_is_new(page, si
     assert texts(page, "[aria-label='Earlier epochs']") == []
 
 
-def test_filters_count_what_is_left(page, site: Path) -> None:
+def test_filters_count_what_is_left(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     box = find(page, "[aria-label='Filter agents']")
     box.send_keys("ALICE")
@@ -232,7 +239,7 @@ def test_filters_count_what_is_left(page, site: Path) -> None:
     assert sorted(names(page)) == ["bot:middle", "bot:random", "bot:strong"]
 
 
-def test_provisional_says_why(page, site: Path) -> None:
+def test_provisional_says_why(page: WebDriver, site: Path) -> None:
     go(page, site, "board=math_duel-v0")
     badge = find(page, ".tag.note")
     page.execute_script("arguments[0].focus()", badge)
@@ -241,7 +248,7 @@ def test_provisional_says_why(page, site: Path) -> None:
 
 
 def test_only_rows_in_view_are_in_the_document_and_scrolling_shows_the_rest(
-    page, site: Path
+    page: WebDriver, site: Path
 ) -> None:
     go(page, site, "board=blotto-v0")
     total = CROWD + 2
@@ -263,7 +270,9 @@ def test_only_rows_in_view_are_in_the_document_and_scrolling_shows_the_rest(
 # --- matrices, curves ------------------------------------------------------------------------
 
 
-def test_matrix_cells_explain_themselves_and_are_walked_by_arrow_keys(page, site: Path) -> None:
+def test_matrix_cells_explain_themselves_and_are_walked_by_arrow_keys(
+    page: WebDriver, site: Path
+) -> None:
     go(page, site, "board=connect_four-v0")
     cell = find(page, ".matrix tbody tr:nth-child(1) td:nth-of-type(2)")
     scroll_to(page, cell)
@@ -285,7 +294,7 @@ def test_matrix_cells_explain_themselves_and_are_walked_by_arrow_keys(page, site
     assert not find(page, "#tip").is_displayed()
 
 
-def test_the_matrix_shows_points_games_and_surprises(page, site: Path) -> None:
+def test_the_matrix_shows_points_games_and_surprises(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     few = all_of(page, ".matrix td.few")
     assert len(few) == 2
@@ -298,7 +307,7 @@ def test_the_matrix_shows_points_games_and_surprises(page, site: Path) -> None:
         assert sign in find(page, ".matrix tbody tr:nth-child(1) td:nth-of-type(2)").text
 
 
-def test_modes_show_their_own_tables(page, site: Path) -> None:
+def test_modes_show_their_own_tables(page: WebDriver, site: Path) -> None:
     go(page, site, "board=split_clues-v0")
     assert find(page, "[aria-label='Who plays well with whom'] .matrix")
     assert all_of(page, "[aria-label='Who beats whom']") == []
@@ -306,7 +315,7 @@ def test_modes_show_their_own_tables(page, site: Path) -> None:
     assert "of 2" in find(page, "[aria-label='Visitor and resident'] tbody").text
 
 
-def test_curves_are_drawn_and_read_by_keys(page, site: Path) -> None:
+def test_curves_are_drawn_and_read_by_keys(page: WebDriver, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     plot = find(page, ".plot")
     scroll_to(page, plot)
@@ -322,11 +331,11 @@ def test_curves_are_drawn_and_read_by_keys(page, site: Path) -> None:
 # --- themes and sizes ------------------------------------------------------------------------
 
 
-def ground(page) -> str:
+def ground(page: WebDriver) -> str:
     return page.execute_script("return getComputedStyle(document.body).backgroundColor")
 
 
-def test_the_switch_goes_through_the_themes_and_is_remembered(page, site: Path) -> None:
+def test_the_switch_goes_through_the_themes_and_is_remembered(page: WebDriver, site: Path) -> None:
     emulate(page, theme="light")
     light = ground(page)
     button = find(page, ".theme button")
@@ -346,7 +355,7 @@ def test_the_switch_goes_through_the_themes_and_is_remembered(page, site: Path) 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_sideways_scrolling_and_readable_contrast(
-    page, site: Path, width: int, theme: str
+    page: WebDriver, site: Path, width: int, theme: str
 ) -> None:
     emulate(page, width=width, theme=theme)
     wide = "return document.documentElement.scrollWidth"
@@ -377,7 +386,7 @@ def test_no_sideways_scrolling_and_readable_contrast(
     assert min(page.execute_script(CONTRAST, cell) for cell in cells) >= 4.5
 
 
-def test_a_phone_shows_the_values_without_scrolling(page, site: Path) -> None:
+def test_a_phone_shows_the_values_without_scrolling(page: WebDriver, site: Path) -> None:
     emulate(page, width=390)
     right = """return Math.max(...[...document.querySelectorAll(arguments[0])]
         .map((e) => e.getBoundingClientRect().right))"""
@@ -391,7 +400,7 @@ def test_a_phone_shows_the_values_without_scrolling(page, site: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_nothing_moves_while_a_board_is_drawn(page, site: Path) -> None:
+def test_nothing_moves_while_a_board_is_drawn(page: WebDriver, site: Path) -> None:
     page.execute_script(
         "window.moved = 0; new PerformanceObserver((list) => list.getEntries().forEach("
         "(e) => { window.moved += e.hadRecentInput ? 0 : e.value; }))"

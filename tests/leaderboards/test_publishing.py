@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forging import make_bundle, registered
 
 from leaderboards.boards import publishing
 from leaderboards.boards.archive import CHANGELOG, read_board
@@ -25,6 +24,7 @@ from srl_agents.agents.contents import base_sha256
 from srl_agents.models.sources import random_model
 from srl_envs.errors import ConfigError, StoreError
 from tests.leaderboards.command import main
+from tests.leaderboards.forging import make_bundle, registered
 
 GAME = "kuhn_poker-v0"
 TOKENS = 4

@@ -6,14 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
-from shown_site import NASTY, arrived, find, first_match, go, texts, wait_until
+
+from tests.leaderboards.shown_site import NASTY, arrived, find, first_match, go, texts, wait_until
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 from selenium.webdriver.common.keys import Keys  # noqa: E402  (after the skip)
+from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402
 
 
-def test_a_replay_is_opened_from_the_list_and_stepped_by_arrow_keys(page, site: Path) -> None:
+def test_a_replay_is_opened_from_the_list_and_stepped_by_arrow_keys(
+    page: WebDriver, site: Path
+) -> None:
     match = first_match(page, site)
     page.execute_script("document.querySelector('[aria-label=Replays] tbody a').click()")
     arrived(page, match)
@@ -31,7 +35,7 @@ def test_a_replay_is_opened_from_the_list_and_stepped_by_arrow_keys(page, site: 
     assert find(page, ".steps output").text.startswith("step 1 of")
 
 
-def test_a_deep_link_opens_at_its_turn(page, site: Path) -> None:
+def test_a_deep_link_opens_at_its_turn(page: WebDriver, site: Path) -> None:
     match = first_match(page, site).split("&")[0]
     page.get("about:blank")
     go(page, site, f"{match}&turn=2")
@@ -40,7 +44,7 @@ def test_a_deep_link_opens_at_its_turn(page, site: Path) -> None:
     wait_until(page, lambda p: texts(p, ".steps output") == ["the end"])
 
 
-def test_replies_are_text_and_refused_ones_say_why(page, site: Path) -> None:
+def test_replies_are_text_and_refused_ones_say_why(page: WebDriver, site: Path) -> None:
     go(page, site, first_match(page, site))
     refused = []
     for _ in range(4):
@@ -54,12 +58,14 @@ def test_replies_are_text_and_refused_ones_say_why(page, site: Path) -> None:
     assert "format" in find(page, ".paid").text
 
 
-def show(page, view: str) -> None:
+def show(page: WebDriver, view: str) -> None:
     """Choose what a replay shows."""
     find(page, f"[aria-label=Shown] option[value='{view}']").click()
 
 
-def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(page, site: Path) -> None:
+def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(
+    page: WebDriver, site: Path
+) -> None:
     """The game is not a seat's view; a view names its seat, and stands by itself."""
     go(page, site, first_match(page, site))
     assert texts(page, ".seat .view") == []
@@ -80,7 +86,7 @@ def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(page, s
     assert sorted(whole) != sorted(before)
 
 
-def test_a_replay_says_which_move_was_played(page, site: Path) -> None:
+def test_a_replay_says_which_move_was_played(page: WebDriver, site: Path) -> None:
     go(page, site, first_match(page, site))
     tags = []
     for _ in range(12):
@@ -91,7 +97,9 @@ def test_a_replay_says_which_move_was_played(page, site: Path) -> None:
     assert "accepted" not in tags
 
 
-def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, site: Path) -> None:
+def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(
+    page: WebDriver, site: Path
+) -> None:
     go(page, site, first_match(page, site))
     body = find(page, "body")
     body.send_keys("++")
@@ -114,7 +122,7 @@ def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, sit
     assert seen == [*(f"step {n} of {total}" for n in range(1, total + 1)), "the end"]
 
 
-def test_connect_four_is_drawn_with_the_new_piece_ringed(page) -> None:
+def test_connect_four_is_drawn_with_the_new_piece_ringed(page: WebDriver) -> None:
     """Of a board of two pieces: one disc per seat, and words for those who do not see it."""
     before, after = (f".....\n.....\n{row}\n12345\nX is player_0." for row in ("..X..", "..XO."))
     drawn = page.execute_script(

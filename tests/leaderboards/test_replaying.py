@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,7 @@ def test_processes_replay_as_this_process_does_and_in_order() -> None:
 
 def test_a_reader_that_leaves_early_ends_the_processes() -> None:
     replays = replay_all([nim(seed) for seed in range(6)], workers=1)
+    assert isinstance(replays, Generator)
     assert next(replays)[1].fault == ""
     replays.close()
 

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import toy_games
-from toy_games import FewHints, Hints, Sums
 
 from srl_envs import parallel, registry
 from srl_envs.core import Game
@@ -20,6 +18,9 @@ from srl_envs.redteam.table import markdown
 from srl_envs.rewards import AnswerMatcher, Score
 from srl_envs.sandbox import CodeExecutor, Outcome
 from srl_envs.turns import legal_moves
+from srl_envs.turns.grammar import parse_reply
+from tests.redteam import toy_games
+from tests.redteam.toy_games import FewHints, Hints, Sums
 
 BROKEN = [
     toy_games.SmallAnswerPays, toy_games.ForfeitIsADraw, toy_games.PartnerPays, toy_games.OneStream,
@@ -40,8 +41,9 @@ def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
     if issubclass(game, Hints):
         bots = {"random": "meaning_bot", "strong": "meaning_bot"}
     registry.register(
-        id="toy-v0", entry_point=f"toy_games:{game.__name__}", mode=game.mode, seats=game.seats,
-        bots={name: f"toy_games:{bot}" for name, bot in bots.items()}, held_out=not issubclass(game, Hints),
+        id="toy-v0", entry_point=f"{toy_games.__name__}:{game.__name__}", mode=game.mode, seats=game.seats,
+        bots={name: f"{toy_games.__name__}:{bot}" for name, bot in bots.items()},
+        held_out=not issubclass(game, Hints),
     )  # fmt: skip
     return attack.attack("toy-v0", seed=seed, budget=Budget(steps=steps))
 
@@ -87,7 +89,7 @@ def test_a_grammar_that_reads_otherwise_is_found(
 
 
 def test_a_grammar_that_takes_the_first_block_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = legal_moves.parse_reply
+    real = parse_reply
 
     def first_block(reply: str, limit: int) -> tuple[str, None] | tuple[None, str]:
         start, _, rest = reply.partition("</action>")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_attack import Sums
 
 import srl_envs
 from srl_envs import registry
@@ -20,6 +19,7 @@ from srl_envs.redteam.readers.features import bounds, value
 from srl_envs.redteam.readers.learned import Explorer, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
 from srl_envs.turns import legal_moves
+from tests.redteam.toy_games import Sums
 
 LARGE = Rule(
     tests=(Threshold(feature="Item #: worth # to you [1]", bound=7.0),),
@@ -83,7 +83,10 @@ class LargeNumbersPay(Sums):
 def hunted(game: type[Sums], monkeypatch: pytest.MonkeyPatch) -> Report:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
     monkeypatch.setattr(legal_moves, "_bodies", {})
-    bots = {"random": "toy_games:guessing_bot", "strong": "toy_games:adding_bot"}
+    bots = {
+        "random": "tests.redteam.toy_games:guessing_bot",
+        "strong": "tests.redteam.toy_games:adding_bot",
+    }
     entry = f"{game.__module__}:{game.__name__}"
     registry.register(id="toy-v0", entry_point=entry, mode=game.mode, seats=game.seats, bots=bots)
     report = Report(target="toy-v0")

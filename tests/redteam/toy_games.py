@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Mode, Streams
 from srl_envs.errors import IllegalMoveError
 
 ROUNDS = 3
@@ -27,7 +27,7 @@ class State(NamedTuple):
 class Sums(Game[State, tuple[int, str]]):
     """Sound: only the sum earns, eval numbers are odd and train numbers even, silence forfeits."""
 
-    mode = "competitive"
+    mode: Mode = "competitive"
     max_turns = ROUNDS
 
     def new(self, streams: Streams) -> State:

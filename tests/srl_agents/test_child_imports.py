@@ -70,7 +70,7 @@ def watched_child(folder: Path) -> None:
 
 def match_replay(_: Path) -> None:
     spec = MatchSpec(env_id="nim-v0", options={}, seed=1, split="eval", seats=("bot:random",) * 2)
-    ((_, replay),) = replay_all([recorded(spec)], workers=1)
+    ((_match, replay),) = replay_all([recorded(spec)], workers=1)
     assert replay.fault == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from srl_agents import minimal
-from srl_agents.agents.players import ModelPolicy, ScriptedPolicy
+from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.settings import CreditSettings
@@ -62,7 +62,7 @@ def test_one_update_equals_that_of_the_production_loop(env_id: str) -> None:
     own = [minimal.play(base, version, spec, settings) for spec in specs]
 
     sampling = SamplingSettings(max_new_tokens=settings.max_new_tokens)
-    policies = {
+    policies: dict[str, Policy] = {
         str(version): ModelPolicy(TransformersEngine(other, sampling), version),
         "bot:random": ScriptedPolicy("random"),
     }
@@ -109,8 +109,11 @@ def test_one_update_equals_that_of_the_production_loop(env_id: str) -> None:
     after = other.trainable_parameters("alice")
     # Adam divides a gradient by its own size, so where it is all rounding the step has no sign: few such.
     steps = torch.cat([(p.detach() - before[k]).flatten() for k, p in parameters.items()])
-    theirs = torch.cat([(after[k].detach() - before[k]).flatten() for k in parameters])
-    assert float(((steps - theirs).abs() > 0.01 * settings.learning_rate).float().mean()) < 0.01
+    expected_steps = torch.cat([(after[k].detach() - before[k]).flatten() for k in parameters])
+    assert (
+        float(((steps - expected_steps).abs() > 0.01 * settings.learning_rate).float().mean())
+        < 0.01
+    )
 
 
 def test_it_imports_nothing_of_srl_agents_but_records_and_model_loading() -> None:

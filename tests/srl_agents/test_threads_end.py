@@ -10,7 +10,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,15 +168,18 @@ def test_a_thread_that_steps_matches_keeps_nothing_of_them_while_it_waits() -> N
     class Match:
         """Stands for what a step refers to and returns."""
 
+    def broken() -> list[Any]:
+        raise ZeroDivisionError
+
     jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-    match = Match()
-    gone, job = weakref.ref(match), _Job(lambda match=match: [match])
+    match: Any = Match()
+    gone, job = weakref.ref(match), _Job(partial(list[Any], [match]))
     future = job.future
     thread = threading.Thread(target=_work, args=(jobs,), daemon=True)
     thread.start()
     jobs.put(job)
     assert future.result(60) == [match]
-    second = _Job(lambda: [1 / 0])
+    second = _Job(broken)
     jobs.put(second)
     assert second.future.exception(60)  # the thread is done with the first
     del match, job, future

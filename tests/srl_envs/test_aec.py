@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_only_seats_on_move_are_selected() -> None:
 
 
 def test_rewards_of_the_view_sum_to_those_of_the_parallel_one() -> None:
-    def bots() -> dict[int, object]:
+    def bots() -> dict[int, Any]:
         return {
             seat: srl_envs.make_bot("math_duel-v0", ("strong", "random")[seat], seed=seat)
             for seat in (0, 1)

@@ -81,7 +81,7 @@ def test_a_view_goes_on_in_a_process_that_knows_nothing_of_it(
         [sys.executable, "-c", OTHER_PROCESS],
         input=pickle.dumps(view), capture_output=True, check=True,
     )  # fmt: skip
-    total, over, info = 0.0, False, {}
+    total, over = 0.0, False
     while not over:
         _, reward, over, _, info = view.step(view.action_space.sample())
         total += reward

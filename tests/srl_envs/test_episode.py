@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ def bots(env_id: str = "connect_four-v0", name: str = "middle") -> dict[int, Pol
     return {seat: srl_envs.make_bot(env_id, name, seed=seat) for seat in (0, 1)}
 
 
-def played(env_id: str = "connect_four-v0", **options: object) -> srl_envs.Transcript:
+def played(env_id: str = "connect_four-v0", **options: Any) -> srl_envs.Transcript:
     return srl_envs.play(srl_envs.make(env_id, **options), bots(env_id), seed=7)
 
 
@@ -36,7 +37,7 @@ def test_on_step_sees_what_was_answered() -> None:
     env = srl_envs.make("math_duel-v0")
     seen: list[tuple[str, str]] = []
 
-    def on_step(observations: dict[str, dict[str, object]], step: srl_envs.Step) -> None:
+    def on_step(observations: dict[str, dict[str, Any]], step: srl_envs.Step) -> None:
         seen.append((str(observations["player_0"]["text"]), step.replies[0]))
 
     transcript = srl_envs.play(env, bots("math_duel-v0"), seed=1, on_step=on_step)
@@ -80,7 +81,7 @@ def test_errors_of_ours_pass_through_a_policy() -> None:
 @pytest.mark.parametrize("env_id", ["connect_four-v0", "math_duel-v0"])
 @pytest.mark.parametrize("options", [{}, {"invalid": "random_legal"}, {"max_retries": 0}])
 def test_a_transcript_survives_the_disk_and_replays(
-    env_id: str, options: dict[str, object], tmp_path: Path
+    env_id: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     env = srl_envs.make(env_id, **options)
     players = bots(env_id)
@@ -106,7 +107,7 @@ def test_a_transcript_survives_the_disk_and_replays(
         {"options": {"max_retries": 1}},
     ],
 )
-def test_a_forged_transcript_does_not_replay(change: dict[str, object]) -> None:
+def test_a_forged_transcript_does_not_replay(change: dict[str, Any]) -> None:
     with pytest.raises(TranscriptError):
         srl_envs.replay(replace(played("math_duel-v0"), **change))
 

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import gymnasium
 import pytest
@@ -64,7 +65,7 @@ def test_gymnasium_makes_and_accepts_every_game_without_a_warning(
 
 
 def test_arguments_are_those_of_the_single_view() -> None:
-    arguments = {"seat": 1, "opponents": {0: "strong"}, "split": "eval", "rows": 5}
+    arguments: dict[str, Any] = {"seat": 1, "opponents": {0: "strong"}, "split": "eval", "rows": 5}
     made = gymnasium.make("srl_envs/connect_four-v0", render_mode="ansi", **arguments)
     ours = srl_envs.make_single("connect_four-v0", **arguments)
     assert made.reset(seed=3) == ours.reset(seed=3)
@@ -74,8 +75,9 @@ def test_arguments_are_those_of_the_single_view() -> None:
         result = made.step(reply)
         assert result == ours.step(reply)
         over = result[2]
-    assert made.unwrapped.env.split == "eval"
-    assert made.render().splitlines()[5] == "1234567"
+    view: Any = made.unwrapped
+    assert view.env.split == "eval"
+    assert str(made.render()).splitlines()[5] == "1234567"
     with pytest.raises(ConfigError, match="Did you mean 'rows'"):
         gymnasium.make("srl_envs/connect_four-v0", row=5)
 

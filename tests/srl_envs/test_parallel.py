@@ -107,7 +107,8 @@ def test_used_up_retries_take_the_fallback_move(max_retries: int) -> None:
     assert mover(env) == 1 - seat
     assert seen["text"].splitlines()[-3] == "X......"
     assert "not accepted" not in seen["text"]
-    assert (info["invalid"], reward) == ("malformed", pytest.approx(-FORMAT_COST))
+    assert info["invalid"] == "malformed"
+    assert reward == pytest.approx(-FORMAT_COST)
     assert info["played"] == "1"
     assert env.get_state()["fallbacks"][seat] == 1
 
@@ -172,7 +173,8 @@ def test_attempts_left_says_what_is_left() -> None:
 def test_a_seat_that_is_not_on_move_is_neither_read_nor_charged() -> None:
     env, other = connect_four(), connect_four()
     seat = mover(env)
-    for noise in (BAD, column(1), None, 7, "x" * 100_000):
+    noises: tuple[Any, ...] = (BAD, column(1), None, 7, "x" * 100_000)
+    for noise in noises:
         reply = {f"player_{seat}": column(2), f"player_{1 - seat}": noise}
         assert env.step(reply) == other.step({f"player_{seat}": column(2)})
         seat = 1 - seat
@@ -308,7 +310,7 @@ def test_what_a_forfeit_pays_by_default(mode: str, seats: int, paid: tuple[float
 
 
 @pytest.mark.parametrize("wrong", [None, 4, b"<action>1</action>", ["<action>1</action>"]])
-def test_a_reply_that_is_no_text_changes_nothing(wrong: object) -> None:
+def test_a_reply_that_is_no_text_changes_nothing(wrong: Any) -> None:
     env = math_duel()
     state = env.get_state()
     with pytest.raises(InvalidActionError, match=f"player_1 is {type(wrong).__name__}; give text"):
@@ -445,12 +447,12 @@ def test_set_state_keeps_held_replies_errors_and_the_end() -> None:
 
 
 def test_render_returns_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        connect_four(render_mode="ansi").render().endswith("1234567\nX is player_0, O is player_1.")
-    )
+    board = connect_four(render_mode="ansi").render()
+    assert board is not None
+    assert board.endswith("1234567\nX is player_0, O is player_1.")
     assert connect_four(render_mode="human").render() is None
     assert "1234567" in capsys.readouterr().out
-    assert "--- player_1 sees ---" in math_duel(render_mode="ansi").render()
+    assert "--- player_1 sees ---" in str(math_duel(render_mode="ansi").render())
 
 
 # --- games that pay round by round --------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import string
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -115,7 +116,7 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(piece: str) -> Non
     def lines(text: str) -> int:
         count = 0
 
-        def trace(*_: object) -> object:
+        def trace(*_: object) -> Any:
             nonlocal count
             count += 1
             return trace

@@ -1,10 +1,12 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import srl_envs
 from srl_envs.errors import ConfigError, UnknownPolicyError
+from srl_envs.views.single import GameSingle
 
 Texts = list[str]
 
@@ -41,7 +43,7 @@ def test_equals_the_parallel_view(env_id: str, seat: int) -> None:
 
 
 def test_named_opponents_are_made_anew_from_the_seed() -> None:
-    def game(view: object, seed: int | None) -> list[str]:
+    def game(view: GameSingle, seed: int | None) -> list[str]:
         seen, _ = view.reset(seed=seed)
         texts, over = [seen["text"]], False
         while not over:
@@ -112,7 +114,7 @@ def test_np_random_is_the_environments_own() -> None:
     ],
 )
 def test_wrong_arguments_fail_at_once(
-    arguments: dict[str, object], error: type[Exception], match: str
+    arguments: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match):
         srl_envs.make_single("connect_four-v0", **arguments)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import srl_envs
 from srl_envs.check_tasks import check_tasks, main
-from srl_envs.core import Streams, episode_entropy
+from srl_envs.core import Split, Streams, episode_entropy
 from srl_envs.errors import ConfigError
 from srl_envs.families.reasoning.math_duel import MathDuel
 from srl_envs.families.reasoning.word_problems import read_math
@@ -29,7 +29,7 @@ from srl_envs.reading.task_rows import (
 )
 
 sys.path.insert(0, str(Path(__file__).parent / "families"))
-from collections_of_ours import gsm8k_rows, write
+from tests.srl_envs.families.collections_of_ours import gsm8k_rows, write
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
@@ -132,9 +132,9 @@ def test_a_source_is_a_format_and_a_path() -> None:
 
 
 def fake_datasets(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
-    module = ModuleType("datasets")
-    module.load_dataset = load  # type: ignore[attr-defined]
-    module.__version__ = "4.0.0"  # type: ignore[attr-defined]
+    module: Any = ModuleType("datasets")
+    module.load_dataset = load
+    module.__version__ = "4.0.0"
     monkeypatch.setitem(sys.modules, "datasets", module)
 
 
@@ -209,10 +209,10 @@ def test_a_row_stays_on_its_side_whatever_stands_around_it() -> None:
 
 def test_episodes_of_the_two_splits_share_no_problem(tmp_path: Path) -> None:
     game = MathDuel(tasks=f"gsm8k:{write(tmp_path / 'a.jsonl', gsm8k_rows())}", problems=3)
-    seen: dict[str, set[str]] = {"train": set(), "eval": set()}
+    seen: dict[Split, set[str]] = {"train": set(), "eval": set()}
     for seed in range(30):
         for split in seen:
-            entropy = episode_entropy("x", 0, split, seed)  # type: ignore[arg-type]
+            entropy = episode_entropy("x", 0, split, seed)
             seen[split] |= {problem.text for problem in game.new(Streams(*entropy)).problems}
     assert seen["train"]
     assert seen["eval"]
@@ -228,7 +228,7 @@ def test_the_reference_answer_of_a_row_is_paid(tmp_path: Path) -> None:
         "math_duel-v0", tasks=f"gsm8k:{write(tmp_path / 'a.jsonl', gsm8k_rows())}", problems=2
     )
     env.reset(seed=3)
-    state = env._state  # type: ignore[attr-defined]
+    state = env._state
     assert "\n" not in state.problems[0].text
     for problem in state.problems:
         results = env.step(
@@ -257,7 +257,7 @@ def test_generated_problems_and_rows_do_not_mix(tmp_path: Path) -> None:
     source = f"gsm8k:{write(tmp_path / 'a.jsonl', gsm8k_rows())}"
     for options in ({"difficulty": 1}, {"families": ["linear"]}):
         with pytest.raises(ConfigError, match="leave them out with tasks"):
-            MathDuel(tasks=source, **options)  # type: ignore[arg-type]
+            MathDuel(tasks=source, **options)
     with pytest.raises(ConfigError, match="problems=5 needs 5 in each"):
         MathDuel(tasks=f"gsm8k:{write(tmp_path / 'b.jsonl', gsm8k_rows(6))}")
 
@@ -284,10 +284,10 @@ def test_a_row_that_cannot_be_played_is_reported_with_line_and_reason(
     assert [rejected.where for rejected in report.rejected] == ["a.jsonl line 21"]
     assert words in report.rejected[0].reason
     with pytest.warns(UnusableTaskWarning, match="1 of 41 rows") as caught:
-        env = srl_envs.make("math_duel-v0", tasks=source)
+        env: Any = srl_envs.make("math_duel-v0", tasks=source)
     assert "a.jsonl line 21" in str(caught[0].message)
     assert words in str(caught[0].message)
-    assert env.game.task_report == report  # type: ignore[attr-defined]
+    assert env.game.task_report == report
 
 
 def test_a_warning_names_five_rows_and_says_how_to_list_all(tmp_path: Path) -> None:

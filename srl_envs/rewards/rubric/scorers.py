@@ -24,10 +24,13 @@ from srl_envs.sandbox import CodeExecutor, Limits, Outcome
 class Scorer(Protocol):
     """Interface of a scorer in a rubric."""
 
-    slow: bool
-    """Whether it is worth a thread of its own."""
-    fields: tuple[str, ...]
-    """Fields of a row that it cannot do without."""
+    @property
+    def slow(self) -> bool:
+        """Whether it is worth a thread of its own."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Fields of a row that it cannot do without."""
 
     def score(self, reply: str, row: Mapping[str, Any]) -> Score | None:
         """The verdict; None where the fault is ours."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +80,7 @@ def test_what_has_none_of_the_forms_is_refused(text: str, words: str) -> None:
         lambda: EndpointName("m", "h@http://h"),
     ],
 )
-def test_a_name_that_reads_as_another_one_cannot_be_made(wrong: object) -> None:
+def test_a_name_that_reads_as_another_one_cannot_be_made(wrong: Callable[[], object]) -> None:
     with pytest.raises(ConfigError, match="write a folder with"):
         wrong()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_endpoints_are_asked_before_a_model_is_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_an_adapter_of_another_kind_is_refused_in_any_seat(
-    tmp_path: Path, more: dict[str, object], word: str
+    tmp_path: Path, more: dict[str, Any], word: str
 ) -> None:
     """Its factors would be played at another scale, or not at all, without a word."""
     folder = tmp_path / "foreign"
@@ -147,7 +148,7 @@ def test_one_base_serves_all_of_its_adapters_and_the_bare_model(tmp_path: Path) 
     "wrong",
     [{"concurrency": 0}, {"in_flight": 0}, {"timeout_s": 0.0}, {"deadline_s": float("nan")}],
 )
-def test_endpoints_are_asked_at_least_once_and_in_some_time(wrong: dict[str, float]) -> None:
+def test_endpoints_are_asked_at_least_once_and_in_some_time(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Asking(**wrong)
 

@@ -54,7 +54,7 @@ def test_every_public_name_is_there_also_after_its_package_was_imported() -> Non
     assert callable(srl_agents.credit)
     assert getattr(srl_agents.credit, "returns") is returns  # noqa: B009 - a function to type checkers
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
-        _ = srl_agents.trian  # type: ignore[attr-defined]
+        _ = srl_agents.trian
 
 
 @pytest.mark.slow

@@ -52,11 +52,11 @@ def chat_trace(sessions: int, seed: int) -> Trace:
 def matches(groups: int, attempts: int, turns: int, rules: int) -> list[Request]:
     """Groups of attempts that share the rules and their start, whose prompts grow by a block a turn."""
     names: dict[tuple[int, ...], int] = {}
-    rows = []
+    rows: list[Request] = []
     for turn in range(turns):
         for group in range(groups):
             for attempt in range(attempts):
-                path = [(n,) for n in range(rules)] + [(rules, group)]
+                path: list[tuple[int, ...]] = [(n,) for n in range(rules)] + [(rules, group)]
                 path += [(rules + n, group, attempt) for n in range(1, turn + 1)]
                 blocks = tuple(names.setdefault(place, len(names)) for place in path)
                 rows.append(Request(float(len(rows)), len(blocks), 1, blocks))

@@ -159,7 +159,9 @@ def raw(url: str, sent: bytes) -> bytes:
 @pytest.mark.parametrize(
     "length", ["-1", "x", "", "\xb2", "9" * 5000, str(1 + (1 << 20)), "1e3", "+5"]
 )
-def test_a_wrong_length_is_refused_in_one_line(length: str, capfd) -> None:
+def test_a_wrong_length_is_refused_in_one_line(
+    length: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with desk_server(Desk(), "127.0.0.1", 0) as url:
         host = url.removeprefix("http://")
         head = f"POST /reply HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
@@ -167,7 +169,9 @@ def test_a_wrong_length_is_refused_in_one_line(length: str, capfd) -> None:
     assert capfd.readouterr().err == ""
 
 
-def test_silent_clients_and_halves_of_requests_are_closed(monkeypatch, capfd) -> None:
+def test_silent_clients_and_halves_of_requests_are_closed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(handler._Handler, "timeout", 0.2)
     with desk_server(Desk(), "127.0.0.1", 0) as url:
         host = url.removeprefix("http://")
@@ -177,7 +181,7 @@ def test_silent_clients_and_halves_of_requests_are_closed(monkeypatch, capfd) ->
     assert capfd.readouterr().err == ""
 
 
-def test_questions_and_connections_are_bounded(monkeypatch) -> None:
+def test_questions_and_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, chat = Desk(), {"model": "human", "messages": CHAT}
     for number in range(MOST_QUESTIONS):
         desk._new([{"role": "user", "content": str(number)}], lambda: False)

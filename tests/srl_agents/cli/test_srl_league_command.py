@@ -17,6 +17,7 @@ import pytest
 from srl_agents.cli.main import main
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.core import Split
 from srl_envs.errors import SandboxError, StoreError
 
 RECIPE = """
@@ -53,7 +54,9 @@ def digest(run: Path) -> str:
         return store.content_digest()
 
 
-def test_a_population_plays_to_the_end_and_is_rated(run: Path, capsys) -> None:
+def test_a_population_plays_to_the_end_and_is_rated(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert main(["league", "status", str(run), "--json", "--diagnostics"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
@@ -88,7 +91,7 @@ def test_what_ends_a_population_names_the_command_that_goes_on(
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_a_finished_one_stays(
-    run: Path, recipe: Path, tmp_path: Path, capsys
+    run: Path, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = digest(run)
     assert main(["league", "run", str(recipe), "--out", str(tmp_path / "again")]) == 0
@@ -100,7 +103,9 @@ def test_the_same_seed_gives_the_same_run_and_a_finished_one_stays(
     assert digest(tmp_path / "other") != before
 
 
-def test_an_export_is_read_by_duckdb(run: Path, tmp_path: Path, capsys) -> None:
+def test_an_export_is_read_by_duckdb(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")
     out = tmp_path / "parquet"
@@ -125,7 +130,9 @@ def test_an_export_is_read_by_duckdb(run: Path, tmp_path: Path, capsys) -> None:
     assert "is not empty" in capsys.readouterr().err
 
 
-def test_cooperative_and_mixed_runs_show_their_own_tables(tmp_path: Path, capsys) -> None:
+def test_cooperative_and_mixed_runs_show_their_own_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for env_id, outcomes, word in (
         ("schema_relay-v0", (0.5, 0.5), "with strangers"),
         ("iterated_dilemma-v0", (0.5, -0.5), "returns by seats held"),
@@ -143,14 +150,17 @@ def test_cooperative_and_mixed_runs_show_their_own_tables(tmp_path: Path, capsys
         assert word in capsys.readouterr().out
 
 
-def test_partners_whom_training_never_met_are_rated_apart(tmp_path: Path, capsys) -> None:
+def test_partners_whom_training_never_met_are_rated_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`a` was trained beside `b` at a level of its own options; `c` is new to it. `b` was not trained."""
     path = tmp_path / "league.db"
     returns = {"ab": 0.8, "ac": -0.2}
     with LeagueStore(path) as store:
         for name in "abc":
             store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
-        for split, pair in (("train", "ab"), ("eval", "ab"), ("eval", "ac")):
+        played: tuple[tuple[Split, str], ...] = (("train", "ab"), ("eval", "ab"), ("eval", "ac"))
+        for split, pair in played:
             for seed in range(4):
                 spec = MatchSpec(
                     env_id="hanabi_mini-v0", seed=seed, split=split, seats=tuple(pair),
@@ -178,7 +188,9 @@ def test_partners_whom_training_never_met_are_rated_apart(tmp_path: Path, capsys
         (["status", "x", "--watch", "-1"], ["--watch"]),
     ],
 )
-def test_mistakes_are_one_line(capsys, arguments, parts) -> None:
+def test_mistakes_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], parts: list[str]
+) -> None:
     assert main(["league", *arguments]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert all(part in line for part in parts)
@@ -197,7 +209,9 @@ def test_mistakes_are_one_line(capsys, arguments, parts) -> None:
         ("name: bots", ["name: a/b", "folder"]),
     ],
 )
-def test_a_wrong_population_is_refused(capsys, tmp_path: Path, change: str, parts) -> None:
+def test_a_wrong_population_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, change: str, parts: list[str]
+) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(RECIPE.replace(change, parts[0], 1))
     assert main(["league", "run", str(path), "--out", str(tmp_path / "run")]) == 2
@@ -278,7 +292,7 @@ def test_a_dead_worker_s_matches_are_played_by_another(
 
 @pytest.mark.parametrize("loss", ["gone", "empty", "damaged"])
 def test_a_finished_run_without_its_matches_is_not_played_again(
-    recipe: Path, run: Path, tmp_path: Path, loss: str, capsys
+    recipe: Path, run: Path, tmp_path: Path, loss: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(shutil.copytree(run, tmp_path / "run"))
     store = folder / "league.db"

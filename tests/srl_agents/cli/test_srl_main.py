@@ -1,6 +1,7 @@
 """The dispatcher: finding commands, exit codes, and one line for what a user can fix."""
 
 import ast
+import importlib.metadata
 import json
 import math
 import re
@@ -17,7 +18,6 @@ from hypothesis import strategies as st
 
 import leaderboards
 import srl_agents.cli
-from srl_agents.cli import main as dispatcher
 from srl_agents.cli.main import COMMAND_GROUP, main
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -36,7 +36,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
                 return command
 
         probe = Probe("probe", "no_such_module:main", COMMAND_GROUP)
-        monkeypatch.setattr(dispatcher.metadata, "entry_points", lambda group: [probe])
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [probe])
 
     return put
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,9 @@ from srl_agents.recipes.settings import LeagueRecipe
 NASTY = "</script><script>document.title='owned'</script>"
 
 
-def a_run(folder: Path, *, seed: int = 0, updates: int = 6, env: str = "nim-v0", **recipe) -> Path:
+def a_run(
+    folder: Path, *, seed: int = 0, updates: int = 6, env: str = "nim-v0", **recipe: Any
+) -> Path:
     """A folder as `srl train` leaves it, without a store."""
     folder.mkdir(parents=True)
     recipe_fields = {
@@ -104,7 +107,9 @@ def test_memory_that_cannot_be_planned_is_shown_as_measured(tmp_path: Path) -> N
     ]
 
 
-def test_a_page_holds_the_curves_of_a_run(tmp_path: Path, capsys) -> None:
+def test_a_page_holds_the_curves_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = a_run(tmp_path / "run", stop={"tokens": 3000})
     assert main(["report", str(run)]) == 0
     assert (run / "report.html").as_uri() in capsys.readouterr().out
@@ -196,7 +201,9 @@ def test_a_run_that_goes_on_is_drawn_up_to_its_last_whole_line(tmp_path: Path) -
         (True, "metrics.jsonl", "no metrics.jsonl (the curves)"),
     ],
 )
-def test_what_is_missing_is_named(tmp_path: Path, capsys, made, removed, words) -> None:
+def test_what_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: bool, removed: str, words: str
+) -> None:
     run = a_run(tmp_path / "run") if made else tmp_path / "absent"
     if removed:
         (run / removed).unlink()
@@ -207,7 +214,9 @@ def test_what_is_missing_is_named(tmp_path: Path, capsys, made, removed, words) 
     assert printed.out == ""
 
 
-def test_an_empty_run_and_an_unwritable_file_are_said(tmp_path: Path, capsys) -> None:
+def test_an_empty_run_and_an_unwritable_file_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = a_run(tmp_path / "run", updates=0)
     assert main(["report", str(run)]) == 2
     assert "holds no update yet" in capsys.readouterr().err
@@ -216,7 +225,7 @@ def test_an_empty_run_and_an_unwritable_file_are_said(tmp_path: Path, capsys) ->
     assert "No such file" in capsys.readouterr().err
 
 
-def test_help_has_examples(capsys) -> None:
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--help"]) == 0
     assert "srl report runs/quickstart-tiny-seed0" in capsys.readouterr().out
 
@@ -233,7 +242,7 @@ def test_help_has_examples(capsys) -> None:
 )
 @pytest.mark.filterwarnings("ignore:.*left out line 1")
 def test_a_damaged_file_is_said_in_one_line(
-    tmp_path: Path, capsys, name: str, content: bytes
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
 ) -> None:
     (a_run(tmp_path / "run") / name).write_bytes(content)
     assert main(["report", str(tmp_path / "run")]) == 2

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -286,7 +287,7 @@ def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: Strea
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[object]:
+def browser(tmp_path: Path) -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
     binary = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
@@ -304,7 +305,7 @@ def browser(tmp_path: Path) -> Iterator[object]:
 
 
 @pytest.mark.slow
-def test_the_page_is_walked_by_arrow_keys(browser, hostile: Path, tmp_path: Path) -> None:
+def test_the_page_is_walked_by_arrow_keys(browser: Any, hostile: Path, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 

@@ -108,7 +108,7 @@ def test_signs_are_not_taken_for_agreed_where_the_others_ran_out_of_rows() -> No
 
 
 def test_only_entries_whose_signs_agree_are_moved() -> None:
-    gradients = [[1, -1, 2, 0], [3, -2, -1, 1], [2, -3, 1, 1]]
+    gradients: list[list[float]] = [[1, -1, 2, 0], [3, -2, -1, 1], [2, -3, 1, 1]]
     members = [member(name, g) for name, g in zip("abc", gradients, strict=True)]
     decision = coordinator(kind="selective", select="signs").before_step(members)
     assert [entries(decision.changes[n]) for n in "abc"] == [
@@ -260,7 +260,7 @@ def test_the_best_teaches_those_that_are_worse() -> None:
 
     def teachers() -> list[str | None]:
         said = [distillation.teaching(name, names) for name in names]
-        return [teaching and teaching.teacher for teaching in said]
+        return [teaching.teacher if teaching else None for teaching in said]
 
     assert teachers() == [None] * 3
     distillation.observe({"a": 0.1, "b": 0.5, "c": 0.5})

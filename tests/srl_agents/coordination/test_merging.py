@@ -39,7 +39,8 @@ def products(tensors: Tensors) -> Tensors:
 def average(adapters: list[Tensors], weights: list[float]) -> Tensors:
     parts = [products(a) for a in adapters]
     return {
-        layer: sum(w * p[layer] for w, p in zip(weights, parts, strict=True)) for layer in LAYERS
+        layer: torch.stack([w * p[layer] for w, p in zip(weights, parts, strict=True)]).sum(0)
+        for layer in LAYERS
     }
 
 

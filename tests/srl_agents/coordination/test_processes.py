@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed import HashStore, ProcessGroupGloo
+from torch.distributed import HashStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from srl_agents.coordination.processes import Processes, take_own_gpu
 from srl_agents.training.folder.process_copies import own_folder

@@ -54,7 +54,10 @@ def test_tensors_and_arrays_come_back_bit_for_bit(
     dtype: torch.dtype, shape: tuple[int, ...]
 ) -> None:
     tensor = torch.randn(shape).mul(9).to(dtype)
-    arrays = {"a": np.arange(6, dtype=np.int32).reshape(2, 3), "s": np.float64("nan")}
+    arrays: dict[str, Any] = {
+        "a": np.arange(6, dtype=np.int32).reshape(2, 3),
+        "s": np.float64("nan"),
+    }
     back = from_bytes(to_bytes({"t": [tensor], **arrays}))
     assert back["t"][0].dtype == dtype
     assert back["t"][0].shape == tensor.shape

@@ -77,7 +77,7 @@ def test_each_key_has_its_own_scale() -> None:
 def test_normalised_keys_have_mean_zero_and_at_most_unit_deviation(
     entries: list[tuple[float, int, bool]],
 ) -> None:
-    columns = list(zip(*entries, strict=True)) if entries else [[], [], []]
+    columns = list(zip(*entries, strict=True)) if entries else [()] * 3
     advantages, key, valid = (
         np.array(c, dtype=d) for c, d in zip(columns, (float, np.int64, bool), strict=True)
     )

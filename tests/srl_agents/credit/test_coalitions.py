@@ -1,5 +1,6 @@
 """Shares of a team's reward: axioms, and games whose answer is known."""
 
+from collections.abc import Callable
 from itertools import permutations
 from math import factorial
 
@@ -23,7 +24,7 @@ GAMES = st.integers(1, 4).flatmap(
 )
 
 
-def table(worths: tuple[int, ...]):
+def table(worths: tuple[int, ...]) -> Callable[[frozenset[int]], float]:
     return lambda coalition: float(worths[sum(1 << i for i in coalition)])
 
 
@@ -90,7 +91,7 @@ def test_sampled_shares_come_near_the_exact_ones() -> None:
 
 
 def test_a_difference_moves_as_the_team_does() -> None:
-    def team(help_: float):
+    def team(help_: float) -> Callable[[frozenset[int]], float]:
         return lambda coalition: help_ * (0 in coalition) + 2.0 * (coalition >= {0, 1})
 
     low, high = difference_rewards(2, team(0.3)), difference_rewards(2, team(0.8))

@@ -62,7 +62,7 @@ def test_scaling_makes_unit_deviation_or_zero(groups: list[list[tuple[float, boo
 def test_role_advantages_match_sums_by_hand(
     rows: list[tuple[float, int, int, bool]], scale: bool
 ) -> None:
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 4
     returns, group, role, valid = (
         np.array(column, dtype=kind)
         for column, kind in zip(columns, (float, np.int64, np.int64, bool), strict=True)
@@ -75,7 +75,7 @@ def test_role_advantages_match_sums_by_hand(
             continue
         expected = value - sum(peers) / len(peers)
         if scale:
-            expected /= np.std(peers) + 1e-6
+            expected /= float(np.std(peers)) + 1e-6
         assert got[i] == pytest.approx(expected, abs=1e-6)
 
 

@@ -98,5 +98,5 @@ def test_it_asks_for_what_it_needs() -> None:
     rows = credit(
         episodes, estimator="information_gain", level="turn",
         answer_logprobs=lambda asked: [[-2.0, -1.0] for _ in asked],
-    ).rows  # type: ignore[operator]  # fmt: skip
+    ).rows  # fmt: skip
     assert [advantage for _, advantage in rows] == pytest.approx([1, 1, -1, -1], abs=1e-4)

@@ -203,7 +203,9 @@ def test_where_both_sources_order_two_replies_credit_decides() -> None:
     }
     only = PairSettings(sources=("outcome",))
     pairs, metrics = preferences(episodes, rows, "alice@1", only)
-    assert shown(pairs) == [("p", "b", "a", pytest.approx(1 / 3 + 1))]
+    ((*texts, margin),) = shown(pairs)
+    assert texts == ["p", "b", "a"]
+    assert margin == pytest.approx(1 / 3 + 1)
     assert metrics["pairs_outcome"] == 1.0
 
 

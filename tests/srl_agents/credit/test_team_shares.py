@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
@@ -39,12 +40,16 @@ def episode(*outcomes: float, attempt: int = 0, observation: str = "o") -> Episo
     )  # fmt: skip
 
 
-def without(idle_pay: dict[frozenset[int], tuple[float, ...]]):
-    """What each set of idle seats pays; asking for no idle seats is a mistake: that was played."""
+Pay = dict[frozenset[int], tuple[float, ...]]
+"""What each set of idle seats pays."""
+
+
+def without(idle_pay: Pay) -> Callable[[Episode, frozenset[int]], tuple[float, ...]]:
+    """Asking for no idle seats is a mistake: that was played."""
     return lambda _, idle: idle_pay[idle]
 
 
-PAY = {
+PAY: Pay = {
     frozenset({0}): (0.0, 0.1),
     frozenset({1}): (0.4, 0.0),
     frozenset({0, 1}): (0.0, 0.0),
@@ -64,7 +69,7 @@ def test_shapley_shares_of_two_seats() -> None:
 
 
 def test_seats_of_other_teams_never_idle_and_their_outcome_does_not_count() -> None:
-    pay = {
+    pay: Pay = {
         frozenset(idle): (0.0, 0.9, 0.2, 0.9)
         for size in (1, 2)
         for idle in combinations((0, 2), size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -175,7 +175,7 @@ def test_no_more_is_asked_of_a_server_than_its_cache_has_room_for(
 
 
 def test_further_servers_need_a_first_one() -> None:
-    kind = ENGINE.kinds.find("vllm")
+    kind: Callable[..., object] = ENGINE.kinds.find("vllm")
     with pytest.raises(ConfigError, match="urls"):
         kind(urls=("http://127.0.0.1:1",))
     with pytest.raises(ConfigError, match="address"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,10 @@ OFF = DecodingSettings(max_rows=1, refill=False, share_prefixes=False, read_in_p
 ONE = DecodingSettings(max_rows=1)
 
 
+def _longer(most: int, reply: Sequence[int]) -> bool:
+    return len(reply) > most
+
+
 def rows(versions: tuple[str | None, ...], count: int, seed: int = 0) -> list[Row]:
     """Prompts of a few families, such as games have them; every third reply ends early."""
     rng = np.random.default_rng(seed)
@@ -55,7 +61,7 @@ def rows(versions: tuple[str | None, ...], count: int, seed: int = 0) -> list[Ro
             version=versions[k % len(versions)],
             sampling=GREEDY,
             uniforms=np.zeros(GREEDY.max_new_tokens, dtype=np.float32),
-            ended=lambda reply, k=k: len(reply) > k % 3 * 3,
+            ended=partial(_longer, k % 3 * 3),
         )
         for k in range(count)
     ]
@@ -67,7 +73,7 @@ def played(
     how: DecodingSettings,
     tiers: KVTiers | None = None,
     capture: Capture | None = None,
-    **limits: int,
+    **limits: Any,
 ) -> list[list[int]]:
     memory = {"live_tokens": 10**6, "cache_bytes": 10**6, **limits}
     decoder = Decoder(base.playing(), how, tiers=tiers, capture=capture, **memory)
@@ -262,10 +268,10 @@ def test_what_comes_back_in_8_bits_writes_nearly_the_same_and_takes_less(
     played(players, exact, OFF)
     near, model = 0, players.playing()
     packed = EightBits.of(model)
-    for limits in ({"cache_bytes": 10**6}, {"cache_bytes": 0}):
+    for cache_bytes in (10**6, 0):
         tiers = KVTiers(TierSettings(host_bytes=10**6, folder=tmp_path), packed.bytes_per_token)
         how = DecodingSettings(max_rows=3, read_in_place=read_in_place, eight_bits=True)
-        decoder = Decoder(model, how, tiers=tiers, live_tokens=10**6, **limits)
+        decoder = Decoder(model, how, tiers=tiers, live_tokens=10**6, cache_bytes=cache_bytes)
         for repeat in range(3):
             asked = rows(VERSIONS, 9)
             decoder.waiting.extend(asked)
@@ -277,7 +283,7 @@ def test_what_comes_back_in_8_bits_writes_nearly_the_same_and_takes_less(
                 assert row.logprobs[0] == pytest.approx(other.logprobs[0], abs=0.05)
                 near += row.reply == other.reply
         assert not decoder._tree.held_bytes
-        assert (decoder._tree.bytes > 0) == (limits["cache_bytes"] > 0)
+        assert (decoder._tree.bytes > 0) == (cache_bytes > 0)
         assert decoder._tree.bytes % packed.bytes_per_token == 0
         assert packed.bytes_per_token < 0.6 * model.bytes_per_token
     assert near >= 48  # of 54 replies
@@ -387,8 +393,9 @@ def test_a_pass_is_captured_once_for_many_tokens_and_again_for_other_weights(
         captures += 1
         return captured(run)
 
-    memory = {"live_tokens": 10**6, "cache_bytes": 10**6}
-    decoder = Decoder(players.playing(), DecodingSettings(), capture=counted, **memory)
+    decoder = Decoder(
+        players.playing(), DecodingSettings(), capture=counted, live_tokens=10**6, cache_bytes=10**6
+    )
     for number, name in enumerate(VERSIONS):
         asked, steps = rows((name,), 4), 0
         decoder.waiting.extend(asked)

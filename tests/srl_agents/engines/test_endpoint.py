@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
+from srl_agents.agents.players import Policy
 from srl_agents.engines.endpoint.client import EndpointEngine
 from srl_agents.engines.endpoint.settings import API_KEY, Account, EndpointSettings
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest, SamplingSettings
@@ -423,9 +424,12 @@ def test_a_request_is_given_up_at_its_deadline(endpoint: Maker) -> None:
 
 def test_a_cancelled_request_gives_its_place_to_the_next(endpoint: Maker) -> None:
     """With one place, and a server that delays only the first request."""
-    with chat_server(
-        reply=lambda r: time.sleep(1.0 * (r["messages"][0]["content"] == "slow")) or "bet"
-    ) as s:
+
+    def reply(asked: dict[str, Any]) -> str:
+        time.sleep(1.0 * (asked["messages"][0]["content"] == "slow"))
+        return "bet"
+
+    with chat_server(reply=reply) as s:
         engine = endpoint(s.url, concurrency=1)
 
         async def asked() -> list[dict[str, Any]]:
@@ -478,7 +482,7 @@ def test_what_waits_when_an_endpoint_is_closed_is_refused(endpoint: Maker) -> No
 
 def test_a_served_model_plays_behind_its_prompt(endpoint: Maker) -> None:
     with chat_server() as server:
-        policies = {
+        policies: dict[str, Policy] = {
             "me": ModelPolicy(endpoint(server.url, "Be brief."), None, (("a card", "bet"),)),
             "bot": ScriptedPolicy("middle"),
         }

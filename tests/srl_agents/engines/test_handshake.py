@@ -57,7 +57,8 @@ def opened() -> Iterator[ExitStack]:
 
 
 def served(fake: VLLMFake, opened: ExitStack) -> VLLMFake:
-    return opened.enter_context(vllm_stub(fake))
+    opened.enter_context(vllm_stub(fake))
+    return fake
 
 
 def engine(url: str, base: BaseModel, folder: Path, said: list[str], **settings: Any) -> VLLMEngine:
@@ -101,7 +102,8 @@ def test_the_same_model_is_accepted_and_plays_each_version(
     base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:
     fake = served(VLLMFake(), opened)
-    made = engine(fake.url, base, tmp_path, said := [])
+    said: list[str] = []
+    made = engine(fake.url, base, tmp_path, said)
     play(made, published(base, "alice", tmp_path), published(base, "bob", tmp_path))
     assert not said
     assert not fake.adapters
@@ -253,7 +255,8 @@ def test_a_server_that_ends_in_a_version_change_is_waited_for_and_compared_again
 ) -> None:
     """It dies in the third load (after the zeros and alice) and comes back without adapters."""
     fake = served(VLLMFake(dies_at=3), opened)
-    made = engine(fake.url, base, tmp_path, said := [])
+    said: list[str] = []
+    made = engine(fake.url, base, tmp_path, said)
 
     def revive() -> None:
         while not fake.dead:

@@ -1,6 +1,7 @@
 """Jobs run in order on one thread, and a failure ends neither them nor later jobs."""
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -16,7 +17,7 @@ def test_jobs_run_in_order_on_one_thread() -> None:
     waits = [loop.submit(threading.get_ident) for _ in range(5)]
     assert len({wait.result(5) for wait in waits}) == 1
     seen: list[int] = []
-    for wait in [loop.submit(lambda number=number: seen.append(number)) for number in range(20)]:
+    for wait in [loop.submit(partial(seen.append, number)) for number in range(20)]:
         wait.result(5)
     assert seen == list(range(20))
 

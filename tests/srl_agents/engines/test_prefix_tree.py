@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from dataclasses import dataclass, field
+from typing import get_args
 
 import pytest
 import torch
@@ -161,7 +162,7 @@ def test_memory_of_what_is_dropped_is_free_at_once_without_a_search_for_circles(
     gc.collect()
     gc.disable()
     try:
-        for policy in ONLINE:
+        for policy in get_args(Eviction):
             for drop in (lambda tree: tree.forget("a"), PrefixTree.shrink, PrefixTree.close):
                 tree = PrefixTree(1, 0, policy)
                 values = []

@@ -183,7 +183,7 @@ def test_no_two_installs_share_a_name_at_the_server(
     stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
 ) -> None:
     """vLLM takes adapters of one name for the same, also where the first was unloaded."""
-    names = []
+    names: list[str] = []
 
     async def play() -> None:
         served, update = engine(stub, chat, transport), published(transport, 1)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.league.ratings.betting import MeanTest, log_wealth
+from srl_agents.league.ratings.betting import MeanTest
 from srl_envs.errors import ShapeError
+from srl_envs.redteam.betting import log_wealth
 
 score = st.floats(0, 1)
 bound = st.floats(0.05, 0.95)
@@ -19,12 +20,11 @@ bound = st.floats(0.05, 0.95)
 
 def test_the_wealth_by_hand() -> None:
     """Variances before the scores: 1/4 of half a score, then with 1 and with 1, 1/2."""
-    sizes = [0.1 / (0.25 + 0.01), None, 0.1 / (0.1064 + 0.01)]
-    first = 1 + sizes[0] * 0.5
+    first = 1 + 0.1 / (0.25 + 0.01) * 0.5
     wealth = np.exp(log_wealth(np.array([1.0, 0.5, 0.0]), bound=0.5, step=0.1))
     assert wealth[0] == pytest.approx(first)
     assert wealth[1] == pytest.approx(first)  # a score at the bound pays nothing
-    assert wealth[2] == pytest.approx(first * (1 - sizes[2] * 0.5))
+    assert wealth[2] == pytest.approx(first * (1 - 0.1 / (0.1064 + 0.01) * 0.5))
 
 
 def test_the_bold_and_the_careful_gambler_share_the_capital() -> None:

@@ -117,7 +117,7 @@ def test_a_store_without_a_table_is_refused(run: Path, table: str) -> None:
     database.close()
     for mode in ("read", "write"):
         with pytest.raises(StoreError, match=f"without its table {table}"):
-            LeagueStore(run, mode=mode)  # type: ignore[arg-type]
+            LeagueStore(run, mode=mode)
 
 
 def test_rows_that_no_league_wrote_are_named(run: Path) -> None:

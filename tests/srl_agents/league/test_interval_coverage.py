@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def test_intervals_hold_the_truth_on_average_over_numbers_of_seeds(
         assert np.mean([row[name] for row in rows]) > 0.945, name
 
 
-def test_a_measurement_goes_on_where_it_ended(tmp_path) -> None:
+def test_a_measurement_goes_on_where_it_ended(tmp_path: Path) -> None:
     design, out = designs()[0], tmp_path / "fields.jsonl"
     play(design, range(2), out)
     play(design, range(2, 3), out)

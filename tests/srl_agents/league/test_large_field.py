@@ -47,7 +47,9 @@ def against_a_pool(
 @pytest.mark.parametrize("anchors", [(), POOL])
 @pytest.mark.parametrize("own_seeds", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
-def test_ratings_and_intervals_are_those_of_rate(ties: bool, own_seeds: bool, anchors) -> None:
+def test_ratings_and_intervals_are_those_of_rate(
+    ties: bool, own_seeds: bool, anchors: tuple[str, ...]
+) -> None:
     pairs = against_a_pool(17, 31, ties=ties, own_seeds=own_seeds)
     dense, large = rate(pairs, anchors=anchors), rate_large(pairs, anchors=anchors)
     assert (large.games, large.clusters) == (dense.games, dense.clusters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from srl_agents.league.agent_names import lineage
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.manager import League
-from srl_agents.league.settings import OpponentSettings
+from srl_agents.league.settings import LearnerRole, OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion, digest
+from srl_envs.core import Mode
 from srl_envs.errors import ConfigError
 
 
@@ -30,11 +32,11 @@ def make_league(
     seats: int = 2,
     *,
     learners: tuple[str, ...] = ("alice", "bob"),
-    roles: dict[str, str] | None = None,
-    mode: str = "competitive",
+    roles: dict[str, LearnerRole] | None = None,
+    mode: Mode = "competitive",
     teams: tuple[int, ...] = (),
     held: dict[str, tuple[int, ...]] | None = None,
-    **opponents: object,
+    **opponents: Any,
 ) -> League:
     return League(
         arenas=[Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams)],
@@ -42,7 +44,7 @@ def make_league(
         roles=roles,
         held=held,
         starts=dict.fromkeys(learners, "tiny"),
-        opponents=OpponentSettings(**opponents),  # type: ignore[arg-type]
+        opponents=OpponentSettings(**opponents),
         seed=seed,
     )
 
@@ -109,7 +111,7 @@ def test_only_live_learners_learn() -> None:
     ],
 )
 def test_opponents_come_from_the_kinds_with_weight(
-    weights: dict[str, object], expected: set[str]
+    weights: dict[str, Any], expected: set[str]
 ) -> None:
     for spec in make_league(**weights).training_matches(0, 16, 1):
         learner = spec.schedule.removeprefix("train/")
@@ -261,7 +263,7 @@ def test_a_match_is_counted_once() -> None:
 
 # --- roles -----------------------------------------------------------------------------------
 
-EVE = {"learners": ("alice", "eve"), "roles": {"eve": "main_exploiter"}}
+EVE: dict[str, Any] = {"learners": ("alice", "eve"), "roles": {"eve": "main_exploiter"}}
 
 
 def test_an_exploiter_meets_the_main_and_learns_alone() -> None:

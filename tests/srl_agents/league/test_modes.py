@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from srl_agents.league.modes import PRESETS, resolve
 from srl_agents.league.settings import OpponentSettings
+from srl_envs.core import Mode
 from srl_envs.errors import ConfigError
 
 
@@ -21,7 +24,7 @@ def test_without_a_preset_nothing_changes() -> None:
         ("cooperative", 2, "cooperative"), ("mixed", 3, "mixed"),
     ],
 )  # fmt: skip
-def test_auto_goes_by_the_game(mode, seats, expected) -> None:
+def test_auto_goes_by_the_game(mode: Mode, seats: int, expected: Any) -> None:
     given = OpponentSettings(preset="auto", bots={"random": 0.1}, past_limit=9)
     found = resolve(given, mode, seats)
     wanted = PRESETS[expected]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
 from srl_agents.agents.contents import model_contents
-from srl_agents.league.agents import AgentVersion
+from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.population import MatchmakingSettings, Population
 from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.core import Mode
 from srl_envs.errors import ConfigError, StoreError
 
-ROLES = {"a": "main", "b": "anchor", "c": "frozen", "h": "heldout"}
+ROLES: dict[str, Role] = {"a": "main", "b": "anchor", "c": "frozen", "h": "heldout"}
 
 
 def population(
-    seed: int = 0, roles: dict[str, str] = ROLES, seats: int = 2, mode: str = "competitive",
-    teams: tuple[int, ...] = (), **settings: object,
+    seed: int = 0, roles: dict[str, Role] = ROLES, seats: int = 2, mode: Mode = "competitive",
+    teams: tuple[int, ...] = (), **settings: Any,
 ) -> Population:  # fmt: skip
     agents = [AgentVersion(agent_id=n, lineage=n, role=r) for n, r in roles.items()]
     arena = Arena(env_id="duel-v0", options={}, seats=seats, mode=mode, teams=teams)

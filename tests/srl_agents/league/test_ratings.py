@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import numpy as np
 import pytest
@@ -285,7 +286,7 @@ def test_anchors_define_zero() -> None:
 def test_a_single_anchor_has_no_width_and_an_unplayed_field_falls_back_to_the_mean() -> None:
     pairs = Pairs.of(games("a", "b", won=30, lost=20))
     table = rate(pairs, anchors=["b"])
-    assert (table["b"].elo, table["b"].half_width) == (pytest.approx(0), pytest.approx(0, abs=1e-6))
+    assert (table["b"].elo, table["b"].half_width) == pytest.approx((0, 0), abs=1e-6)
     assert rate(pairs, anchors=["x"]).anchors == ("a", "b")
 
 
@@ -450,7 +451,10 @@ ROWS = st.lists(
 )
 
 
-def named(rows: list[tuple[int, int, float, int]], names: str = "abcde") -> list[Row]:
+Games = list[tuple[int, int, float, int]]
+
+
+def named(rows: Games, names: str = "abcde") -> list[Row]:
     return [(names[i], names[j], s, f"s{c}") for i, j, s, c in rows]
 
 
@@ -469,7 +473,7 @@ def assert_same(one: RatingTable, other: RatingTable, names: dict[str, str] | No
 
 @settings(max_examples=40, deadline=None)
 @given(ROWS, st.randoms(use_true_random=False))
-def test_order_of_rows_does_not_matter(rows, random) -> None:
+def test_order_of_rows_does_not_matter(rows: Games, random: Random) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)
     assert_same(rate(Pairs.of(named(rows))), rate(Pairs.of(named(shuffled))))
@@ -477,7 +481,7 @@ def test_order_of_rows_does_not_matter(rows, random) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(ROWS)
-def test_names_do_not_matter(rows) -> None:
+def test_names_do_not_matter(rows: Games) -> None:
     names = dict(zip("abcde", "zwxvy", strict=True))
     one, other = rate(Pairs.of(named(rows))), rate(Pairs.of(named(rows, "zwxvy")))
     assert_same(one, other, names)
@@ -485,14 +489,14 @@ def test_names_do_not_matter(rows) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(ROWS)
-def test_who_is_written_first_does_not_matter(rows) -> None:
+def test_who_is_written_first_does_not_matter(rows: Games) -> None:
     mirrored = [(j, i, 1 - s, c) for i, j, s, c in rows]
     assert_same(rate(Pairs.of(named(rows))), rate(Pairs.of(named(mirrored))))
 
 
 @settings(max_examples=40, deadline=None)
 @given(ROWS)
-def test_every_table_is_sane(rows) -> None:
+def test_every_table_is_sane(rows: Games) -> None:
     table = rate(Pairs.of(named(rows)))
     ranks = [r.elo for r in table.ratings]
     assert ranks == sorted(ranks, reverse=True)
@@ -507,7 +511,7 @@ def test_every_table_is_sane(rows) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(ROWS, st.integers(0, 4))
-def test_one_more_win_never_lowers_a_rating(rows, who) -> None:
+def test_one_more_win_never_lowers_a_rating(rows: Games, who: int) -> None:
     other = (who + 1) % 5
     base = [*named(rows), ("abcde"[who], "abcde"[other], 0.0, "z")]
     more = [*named(rows), ("abcde"[who], "abcde"[other], 1.0, "z")]
@@ -516,7 +520,7 @@ def test_one_more_win_never_lowers_a_rating(rows, who) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-2000, 2000), st.floats(0, 10))
-def test_expected_scores_add_up_to_one(difference, nu) -> None:
+def test_expected_scores_add_up_to_one(difference: float, nu: float) -> None:
     assert expected_score(difference, nu) + expected_score(-difference, nu) == pytest.approx(1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,7 +41,9 @@ RECORDS = st.lists(
 @pytest.mark.parametrize("name", SAMPLERS.built_in)
 @settings(max_examples=60, deadline=None)
 @given(records=RECORDS)
-def test_every_sampler_gives_a_distribution_that_excludes_nobody(name: str, records) -> None:
+def test_every_sampler_gives_a_distribution_that_excludes_nobody(
+    name: str, records: list[tuple[float, int, float]]
+) -> None:
     share, games, prior = (np.array(column, dtype=float) for column in zip(*records, strict=True))
     names = tuple(map(str, range(len(records))))
     p = SAMPLERS.find(name)(OpponentView(names, np.minimum(share * games, games), games, prior))
@@ -143,14 +147,14 @@ def test_preferences_prefer_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("kind", ["hard", "variance", "even"])
-def test_one_result_neither_removes_nor_crowns_an_opponent(kind) -> None:
+def test_one_result_neither_removes_nor_crowns_an_opponent(kind: Any) -> None:
     for points in (0.0, 1.0):
         p = pfsp(view((points, 1), *[(0.0, 0.0)] * 9), kind)
         assert 0.05 < p[0] < 0.2
 
 
 @pytest.mark.parametrize("kind", ["hard", "variance", "even"])
-def test_only_ties_and_no_preference_are_uniform(kind) -> None:
+def test_only_ties_and_no_preference_are_uniform(kind: Any) -> None:
     assert pfsp(view(*[(5, 10)] * 4), kind) == pytest.approx([0.25] * 4)
     certain = view((10, 10), (90, 90), prior=1.0)  # x = 1: every preference is 0
     assert pfsp(certain, kind) == pytest.approx([0.5, 0.5])

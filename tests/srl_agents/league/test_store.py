@@ -8,9 +8,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,36 +26,34 @@ AGENTS = ("a@1", "bot:x", "c")
 WRITER = Path(__file__).with_name("endless_writer.py")
 
 
-def agent(name: str, **changes: object) -> AgentVersion:
+def agent(name: str, **changes: Any) -> AgentVersion:
     values = {"agent_id": name, "lineage": name.partition("@")[0], "role": "frozen"}
-    return AgentVersion(**(values | changes))  # type: ignore[arg-type]
+    return AgentVersion(**(values | changes))
 
 
-def spec(number: int = 0, **changes: object) -> MatchSpec:
-    values = {
+def spec(number: int = 0, **changes: Any) -> MatchSpec:
+    values: dict[str, Any] = {
         "env_id": "duel-v0",
         "seed": 7,
         "split": "eval",
         "seats": ("a@1", "bot:x"),
         "number": number,
     }
-    return MatchSpec(**(values | changes))  # type: ignore[arg-type]
+    return MatchSpec(**(values | changes))
 
 
-def result(
-    of: MatchSpec, outcomes: tuple[float, ...] = (1.0, -1.0), **changes: object
-) -> MatchResult:
+def result(of: MatchSpec, outcomes: tuple[float, ...] = (1.0, -1.0), **changes: Any) -> MatchResult:
     values = {
         "match_id": of.match_id,
         "outcomes": outcomes,
         "rewards": outcomes,
         "termination": "ok",
     }
-    return MatchResult(**(values | changes))  # type: ignore[arg-type]
+    return MatchResult(**(values | changes))
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[LeagueStore]:
     with LeagueStore(tmp_path / "league.db") as store:
         for name in AGENTS:
             store.add_agent(agent(name))
@@ -96,7 +96,7 @@ SPECS = st.builds(
 
 @settings(max_examples=40, deadline=None)
 @given(SPECS, st.data())
-def test_any_spec_keeps_its_identity(any_spec: MatchSpec, data) -> None:
+def test_any_spec_keeps_its_identity(any_spec: MatchSpec, data: st.DataObject) -> None:
     seats = len(any_spec.seats)
     learners = tuple(sorted(data.draw(st.sets(st.integers(0, seats - 1)))))
     any_spec = replace(any_spec, learner_seats=learners)
@@ -135,9 +135,9 @@ def test_filters_select(store: LeagueStore) -> None:
     ]  # fmt: skip
     store.report_many((s, result(s)) for s in specs)
 
-    def numbers(**filters: object) -> list[int]:
-        found = [s.number for s, _ in store.matches(**filters)]  # type: ignore[arg-type]
-        assert store.count(**filters) == len(found)  # type: ignore[arg-type]
+    def numbers(**filters: Any) -> list[int]:
+        found = [s.number for s, _ in store.matches(**filters)]
+        assert store.count(**filters) == len(found)
         return found
 
     assert numbers() == [0, 1, 2, 3, 4, 5]
@@ -228,7 +228,9 @@ def test_the_same_report_twice_is_one_match(store: LeagueStore) -> None:
         ({"tokens": (0, 1)}, "tokens"), ({"trajectory_sha256": "x"}, "trajectory_sha256"),
     ],
 )  # fmt: skip
-def test_a_contradiction_is_refused_by_name(store: LeagueStore, change, word) -> None:
+def test_a_contradiction_is_refused_by_name(
+    store: LeagueStore, change: dict[str, Any], word: str
+) -> None:
     store.report(spec(), result(spec()))
     with pytest.raises(StoreError, match=rf"already stored with {word}="):
         store.report(spec(), replace(result(spec()), **change))
@@ -281,7 +283,9 @@ def test_a_version_never_changes(store: LeagueStore) -> None:
         ({"seats": ("a@1", "stranger")}, {}, "'stranger'"),
     ],
 )
-def test_what_could_not_be_read_back_is_refused(store, spec_change, result_change, words) -> None:
+def test_what_could_not_be_read_back_is_refused(
+    store: LeagueStore, spec_change: dict[str, Any], result_change: dict[str, Any], words: str
+) -> None:
     s = spec(**spec_change)
     with pytest.raises(StoreError, match=words):
         store.report(s, replace(result(s), **result_change))
@@ -329,7 +333,7 @@ def test_history_cannot_be_rewritten(store: LeagueStore, statement: str) -> None
 # --- digest ----------------------------------------------------------------------------------
 
 
-def filled(path: Path, order: list[int], **change: object) -> str:
+def filled(path: Path, order: list[int], **change: Any) -> str:
     with LeagueStore(path) as store:
         for name in ("a@1", "bot:x")[:: -1 if order[0] else 1]:
             store.add_agent(agent(name))
@@ -627,7 +631,9 @@ def old_store(tmp_path: Path, store: LeagueStore) -> tuple[Path, str]:
     return path, store.content_digest()
 
 
-def test_an_older_store_can_be_read_as_it_is(old_store, store: LeagueStore) -> None:
+def test_an_older_store_can_be_read_as_it_is(
+    old_store: tuple[Path, str], store: LeagueStore
+) -> None:
     path, digest = old_store
     with LeagueStore(path, mode="read") as reader:
         assert reader.content_digest() == digest
@@ -639,7 +645,9 @@ def test_an_older_store_can_be_read_as_it_is(old_store, store: LeagueStore) -> N
     database.close()
 
 
-def test_an_older_store_is_migrated_when_it_is_written(old_store, store: LeagueStore) -> None:
+def test_an_older_store_is_migrated_when_it_is_written(
+    old_store: tuple[Path, str], store: LeagueStore
+) -> None:
     path, digest = old_store
     with LeagueStore(path) as writer:
         assert writer.content_digest() == digest

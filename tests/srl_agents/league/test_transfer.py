@@ -27,8 +27,8 @@ def game(name: str, gained: float, *, trained: bool) -> MeasuredGame:
 def test_learner_and_start_are_compared_with_the_same_opponents_on_the_same_seeds() -> None:
     games = [game("here", 0.2, trained=True), game("there", -0.1, trained=False)]
     here, there = transfer_table(games, {"alice@3": "tiny"})
-    assert (here.gain.estimate, there.gain.estimate) == (pytest.approx(0.2), pytest.approx(-0.1))
-    assert (here.start_score, here.score) == (pytest.approx(0.5), pytest.approx(0.7))
+    assert (here.gain.estimate, there.gain.estimate) == pytest.approx((0.2, -0.1))
+    assert (here.start_score, here.score) == pytest.approx((0.5, 0.7))
     assert here.gain.clusters == 6
     assert here.gain.low > 0 > there.gain.high
     assert over_games([here, there], trained=True)["alice@3"].estimate == pytest.approx(0.2)
@@ -48,7 +48,7 @@ def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
     results += [SeatedResult(("bot:random", "tiny"), (-1.0, 1.0), "seed 0")]
     only = MeasuredGame(name="x", mode="competitive", trained=True, results=results)
     (row,) = transfer_table([only], {"alice@3": "tiny"})
-    assert (row.gain.estimate, row.start_score) == (pytest.approx(0.1), pytest.approx(0.5))
+    assert (row.gain.estimate, row.start_score) == pytest.approx((0.1, 0.5))
 
 
 def test_alone_in_the_only_seat_learner_and_start_are_compared_on_common_seeds() -> None:

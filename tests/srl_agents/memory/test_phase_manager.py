@@ -20,7 +20,8 @@ class Scripted:
     """A role and a gauge whose bytes a test sets."""
 
     def __init__(self, sizes: dict[str, int]) -> None:
-        self.sizes, self.there, self.moves = sizes, set(sizes), []
+        self.sizes, self.there = sizes, set(sizes)
+        self.moves: list[str] = []
         self.extra = self.most = 0
 
     def role(self, name: str) -> ScriptedRole:
@@ -117,14 +118,11 @@ def test_a_phase_that_takes_more_than_the_budget_ends_with_its_name_and_roles() 
         learn_with_a_peak(machine, manager)
 
 
-def test_a_role_that_gives_nothing_back_is_not_believed() -> None:
+def test_a_role_that_gives_nothing_back_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     _, manager = managed(100)
-    ScriptedRole.leave, leave = (lambda self: None), ScriptedRole.leave  # type: ignore[method-assign, assignment]
-    try:
-        with pytest.raises(MemoryLimitError), manager.phase("play"):
-            pass
-    finally:
-        ScriptedRole.leave = leave  # type: ignore[method-assign]
+    monkeypatch.setattr(ScriptedRole, "leave", lambda self: None)
+    with pytest.raises(MemoryLimitError), manager.phase("play"):
+        pass
 
 
 def test_an_outer_phase_has_the_peak_of_inner_ones() -> None:
@@ -153,7 +151,7 @@ def test_tensors_leave_resident_memory_and_come_back_with_their_numbers(tmp_path
     gone = gauge.now()
     role.come()
     with torch.no_grad():
-        parameter += 0.0  # touches every page
+        parameter.add_(0.0)  # touches every page
 
     assert gauge.now() - gone > 60 * MIB
     assert torch.equal(parameter.detach()[::1000], expected[0])

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from srl_agents.metrics.reward_statistics import reward_statistics
-from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+from srl_agents.records import Episode, MatchSpec, Termination, Trajectory, Turn
 
 
 def episode(
@@ -15,7 +15,7 @@ def episode(
     seats: tuple[str, ...] = ("me", "other"),
     *,
     learner_seats: tuple[int, ...] = (0,),
-    termination: str = "ok",
+    termination: Termination = "ok",
     invalid: str | None = None,
     tokens: int = 0,
     thoughts: int = 0,

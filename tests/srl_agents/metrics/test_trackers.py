@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def init(project, name=None, config=None, resume="never", **own):
     ("name", "own"), [("trackio", {"embed": False}), ("wandb", {"id": "c0ffee"})]
 )
 def test_a_run_is_told_what_it_is_and_gets_every_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name, own
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Any, own: dict[str, Any]
 ) -> None:
     (tmp_path / f"{name}.py").write_text(FAKE)
     monkeypatch.syspath_prepend(tmp_path)

@@ -216,7 +216,7 @@ def test_a_frozen_version_plays_what_the_adapter_was(base: BaseModel, tmp_path: 
 
 def test_through_lends_a_version_and_gives_back_what_was_there(base: BaseModel) -> None:
     base.add_adapter("alice", seed=1)
-    expected = {None: logits(base)}
+    expected: dict[str | None, torch.Tensor] = {None: logits(base)}
     for seed, name in enumerate(("old", "older")):
         disturb(base, "alice", seed)
         base.freeze(name, base.adapter_tensors("alice"))

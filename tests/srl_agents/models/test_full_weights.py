@@ -214,7 +214,7 @@ def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_p
     weights = full._weights
     assert isinstance(weights, FullWeights)
     assert full.frozen == tuple(names)
-    assert weights.in_memory == ()
+    assert not weights.in_memory
     for name in (*names, v1, v3, v1):
         with full.through(name):
             assert torch.equal(logits(full), expected[name])

@@ -18,7 +18,11 @@ from benchmarks.tiny_model.pretraining import TinySettings, continuations, encod
 from benchmarks.tiny_model.tokenizer import SPECIALS, TAGS
 
 FOLDER = build.FOLDER
-BOARDS = ({}, {"rows": 5, "cols": 5, "k": 3}, {"rows": 5, "cols": 4, "k": 3})
+BOARDS: tuple[dict[str, int], ...] = (
+    {},
+    {"rows": 5, "cols": 5, "k": 3},
+    {"rows": 5, "cols": 4, "k": 3},
+)
 
 
 @cache

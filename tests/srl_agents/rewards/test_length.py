@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded import episode, turn
 
 from srl_agents.rewards.length import (
     CutThoughtsTerm,
@@ -19,6 +18,7 @@ from srl_agents.rewards.length import (
 )
 from srl_agents.rewards.terms import Played
 from srl_envs.errors import ConfigError
+from tests.srl_agents.rewards.recorded import episode, turn
 
 
 def test_the_punishment_is_that_of_the_paper() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import episode, turn
 
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Turn
@@ -17,6 +16,7 @@ from srl_agents.rewards.terms import Played
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build
 from srl_envs.rewards import Score
+from tests.srl_agents.rewards.recorded import episode, turn
 
 RIGHT, WRONG = "<action>1</action>", "maybe <action>1</action>"
 PLAYED = episode(
@@ -74,7 +74,8 @@ def test_a_file_becomes_part_of_the_recipe(tmp_path: Path) -> None:
     assert term == RubricTerm(
         rubric={"parts": {"form": {"kind": "format", "settings": {"blocks": ["action"]}}}}
     )
-    assert term.judge(8)([Played(PLAYED, 0)]) == [pytest.approx([1 / 3] * 3 + [0.0])]
+    (given,) = term.judge(8)([Played(PLAYED, 0)])
+    assert given == pytest.approx([1 / 3] * 3 + [0.0])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded import episode, turn
 
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.preferences import PairSettings, paid_pairs
@@ -19,6 +18,7 @@ from srl_agents.rewards.terms import Judge, Played, RewardTerm
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build
+from tests.srl_agents.rewards.recorded import episode, turn
 
 PAID, STATISTICS = ("outcome", "format"), ("welfare",)
 POLICIES = {"alice@1": "alice"}

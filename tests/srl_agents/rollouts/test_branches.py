@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,7 +190,7 @@ def test_it_is_stored_and_replayed_as_any_match(rollouts: Rollouts, tmp_path: Pa
         assert store.matches(purpose="eval") == [(parent.spec, parent.result())]
 
 
-CHANCE = {
+CHANCE: dict[str, dict[str, Any]] = {
     "hanabi_mini-v0": {"max_retries": 2},
     "kuhn_poker-v0": {"deck": "leduc", "hands": 4},
     "liars_dice-v0": {},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from srl_agents.rollouts.counterfactual import Replays, _Seat
 from srl_envs import make, make_bot
 from srl_envs.turns.grammar import action
 
-GAMES = {
+GAMES: dict[str, dict[str, Any]] = {
     "connect_four-v0": {"rows": 4, "cols": 4, "k": 3},
     "public_goods-v0": {"rounds": 3, "cuts_from": 2},
     "iterated_dilemma-v0": {"rounds": 3},
@@ -42,7 +43,7 @@ class Generous(ScriptedPolicy):
         return lambda text: action(text.rpartition("to ")[2].split()[0])
 
 
-def played(env_id: str, seed: int, options: dict[str, object], *seats: str) -> Episode:
+def played(env_id: str, seed: int, options: dict[str, Any], *seats: str) -> Episode:
     env = make(env_id, **options)
     policies: dict[str, Policy] = {"careless": Careless("random"), "generous": Generous("random")}
     names = seats or ("careless",) * len(env.possible_agents)

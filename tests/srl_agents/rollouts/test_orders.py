@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Capabilities, Engine, Generation, GenerationRequest
 from srl_agents.engines.scripted import Deaths, Latency, ScriptedEngine, key_uniform
+from srl_agents.interrupts import EventLoop
 from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Order, Rollouts
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
@@ -50,6 +53,10 @@ def fails() -> None:
     raise KeyError("my table")
 
 
+def pause(delays: Iterator[float]) -> None:
+    threading.Event().wait(next(delays))
+
+
 def match(number: int, *seats: str, env_id: str = "connect_four-v0") -> MatchSpec:
     return MatchSpec(
         env_id=env_id, seed=number // 2, split="train", seats=seats, number=number, attempt=number % 2
@@ -64,14 +71,14 @@ def played(
     concurrency: int = 4,
     finished: Callable[[Episode], None] | None = None,
     extra: dict[str, Policy] | None = None,
-    **options: float,
+    **options: Any,
 ) -> list[Episode]:
     """Episodes of one call."""
     model = ModelPolicy(engine or ScriptedEngine(column, latency=HEAVY, capacity=3))
     policies: dict[str, Policy] = {"model": model, "bot": Bot("random"), "broken": Bot("b", fails)}
     rollouts = Rollouts(
         policies | (extra or {}), root_seed=5, order=order, concurrency=concurrency, **options
-    )  # type: ignore[arg-type]
+    )
     try:
         return rollouts.play(specs, finished=finished and (lambda e, _: finished(e)))
     finally:
@@ -167,14 +174,13 @@ def test_batches_and_reports_of_exact_follow_from_the_specs_alone() -> None:
     specs = [match(n, *("model", "bot") if n % 3 else ("model", "model")) for n in range(12)]
     runs = []
     for seconds in ((0.0, 0.003), (0.003, 0.0)):
-        delays = iter(seconds * 1000)
-        slow = Bot("random", lambda delays=delays: threading.Event().wait(next(delays)))
-        engine, ended = Batches(), list[int]()
+        slow = Bot("random", partial(pause, iter(seconds * 1000)))
+        engine, ended = Batches(), list[Episode]()
         played(
             specs, "exact", engine=engine, extra={"bot": slow},
-            finished=lambda e, ended=ended: ended.append(e.spec.number),
+            finished=ended.append,
         )  # fmt: skip
-        runs.append((engine.batches, ended))
+        runs.append((engine.batches, [episode.spec.number for episode in ended]))
     assert runs[0] == runs[1]
     assert len(runs[0][0]) < sum(map(len, runs[0][0])) / 2, "a tick is one batch"
 
@@ -323,7 +329,7 @@ def test_one_event_loop_serves_several_rollouts() -> None:
     engine = ScriptedEngine(column, capacity=2)
     version = WeightVersion("alice", 1, "0" * 16)
     specs = [match(0, "model", "bot")]
-    with asyncio.Runner() as loop:
+    with closing(EventLoop()) as loop:
         loop.run(engine.install(WeightUpdate(version=version, tensors=(), handle="")))
         policies: dict[str, Policy] = {"model": ModelPolicy(engine, version), "bot": Bot("random")}
         for _ in range(2):
@@ -352,7 +358,7 @@ def test_impossible_settings_are_refused() -> None:
     ):
         (name,) = wrong
         with pytest.raises(ConfigError, match=name):
-            Rollouts({}, root_seed=0, **wrong)  # type: ignore[arg-type]
+            Rollouts({}, root_seed=0, **wrong)
 
 
 def test_engines_are_told_what_is_near_its_end_and_what_is_over() -> None:

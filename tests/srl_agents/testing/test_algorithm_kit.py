@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.by_game import Credit
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
@@ -58,7 +58,7 @@ def test_rloo_conforms_with_the_credit_that_it_needs(tmp_path: Path) -> None:
 class Broken(GRPOSettings):
     """GRPO with one fault."""
 
-    algorithm: str = "broken"
+    algorithm: Any = "broken"
     learning_rate: float = 1e-2
     fault: str = ""
 
@@ -71,7 +71,7 @@ class Broken(GRPOSettings):
         return learner
 
     def make_experience(
-        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+        self, learners: Mapping[str, Any], credit: Credit, teachers: Teachers
     ) -> AdvantageRows:
         return Others(learners, credit, teachers) if self.fault == "others" else AdvantageRows(
             learners, credit, teachers
@@ -96,6 +96,7 @@ class Restless(GRPOLearner):
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
         loss, metrics = super()._backward(batch)
         for parameter in self._parameters:
+            assert parameter.grad is not None
             parameter.grad += 1e-3 * torch.randn_like(parameter)
         return loss, metrics
 
@@ -119,6 +120,7 @@ class Hasty(GRPOLearner):
         found = super()._backward(batch)
         with torch.no_grad():
             for parameter in self._parameters:
+                assert parameter.grad is not None
                 parameter.sub_(1e-3 * parameter.grad)
         return found
 

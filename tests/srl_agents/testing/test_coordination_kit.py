@@ -98,7 +98,8 @@ class Needy(Coordinator):
     """Fails where a learner is missing."""
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
-        return Decision(changes={m.name: dict(m.gradients.items()) for m in members})
+        every: Any = {member.name: member.gradients for member in members}
+        return Decision(changes={name: dict(own.items()) for name, own in every.items()})
 
 
 class Snob(Coordinator):

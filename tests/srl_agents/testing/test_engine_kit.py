@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-import broken_engines
 import pytest
-from broken_engines import Sound
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing.advice import hold
@@ -14,6 +12,8 @@ from srl_agents.testing.engine_kit import CHECKS, check_engine
 from srl_agents.testing.engine_trial import Trial
 from srl_envs.errors import ConfigError
 from srl_envs.testing import ConformanceError
+from tests.srl_agents.testing import broken_engines
+from tests.srl_agents.testing.broken_engines import Sound
 
 FAULTS = [
     fault

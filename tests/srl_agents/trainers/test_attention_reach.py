@@ -105,9 +105,9 @@ def test_a_critic_reads_what_the_policy_reads(tmp_path: Path) -> None:
     for name, share in (("alice", False), ("bob", True)):
         settings = PPOSettings(critic="base", share_prefixes=share)
         agent = PPOLearner(name, base, settings, temperature=1.0, seed=1)
-        torch.nn.init.normal_(
-            agent._value_head.layers[-1].weight, generator=torch.Generator().manual_seed(1)
-        )
+        last = agent._value_head.layers[-1]
+        assert isinstance(last, torch.nn.Linear)
+        torch.nn.init.normal_(last.weight, generator=torch.Generator().manual_seed(1))
         values.append(agent.values(long_group()))
     assert np.abs(values[0]).max() > 0.01
     assert values[1] == pytest.approx(values[0], abs=1e-5)

@@ -189,7 +189,10 @@ def test_the_loss_is_the_hand_computed_one_against_the_named_reference(
 
     def scores() -> list[tuple[float, float]]:
         return [
-            tuple(reply_logprob(base, p.prompt_ids, r) for r in (p.chosen_ids, p.rejected_ids))
+            (
+                reply_logprob(base, p.prompt_ids, p.chosen_ids),
+                reply_logprob(base, p.prompt_ids, p.rejected_ids),
+            )
             for p in some
         ]
 

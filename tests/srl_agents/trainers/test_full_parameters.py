@@ -211,9 +211,8 @@ def test_ppo_moves_policy_and_critic_and_nothing_else(
     # the critic's loss reaches the policy where it shares its trunk, and nowhere else
     disturb(full, "alice")
     policy = GRPOLearner("alice", full, GRPOSettings(clip_low=0.2, clip_high=0.2), 1.0, 1)
-    expected = policy.compute_gradients(batch) and {
-        k: g.clone() for k, g in policy.gradients.items()
-    }
+    assert policy.compute_gradients(batch)
+    expected = {k: g.clone() for k, g in policy.gradients.items()}
     agent.compute_gradients(batch)
     gaps = [float((agent.gradients[k] - g).abs().max()) for k, g in expected.items()]
     assert (max(gaps) > 1e-3) == (critic == "shared")

@@ -114,13 +114,14 @@ def test_a_model_that_cannot_share_learns_all_the_same(
 def test_rows_that_share_little_are_read_one_by_one(
     base: BaseModel, sample: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = []
+    taken: list[int] = []
     whole = RowTrainer._over_shared_prefixes
-    monkeypatch.setattr(
-        RowTrainer,
-        "_over_shared_prefixes",
-        lambda self, *given: taken.append(1) or whole(self, *given),
-    )
+
+    def counted(self: RowTrainer, *given: Any) -> Any:
+        taken.append(1)
+        return whole(self, *given)
+
+    monkeypatch.setattr(RowTrainer, "_over_shared_prefixes", counted)
     agent = GRPOLearner("alice", base, GRPOSettings(micro_batch_rows=4), 1.0, seed=1)
     batch = sample(base, "alice", rows=8)
     agent.compute_gradients(batch.take(np.array([0])))

@@ -118,6 +118,7 @@ def test_loss_gradient_and_metrics_are_those_of_plain_trl(
     for key, gradient in agent.gradients.items():  # single precision has 7 digits
         assert torch.allclose(gradient, expected[key], atol=1e-6 * max(1.0, largest)), key
     score = plain.base_model.model.score.weight.grad
+    assert agent._head.weight.grad is not None
     assert torch.allclose(agent._head.weight.grad, score, atol=1e-6)
     seen = trainer._metrics["train"]
     assert got["accuracy"] == pytest.approx(seen["accuracy"][0])

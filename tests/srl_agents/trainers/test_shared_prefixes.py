@@ -93,9 +93,9 @@ def test_ppo_gradients_and_values(base: BaseModel, sample: Any, critic: Any) -> 
             other.copy_(parameter)
     plain = grouped(sample(base, "alice"))
     rng = np.random.default_rng(0)
-    noise = rng.normal(size=plain.completion_mask_RT.shape).astype("f4")
+    noise = rng.normal(size=plain.completion_mask_RT.shape).astype(np.float32)
     arrays = {name: getattr(plain, name) for name in TrainingBatch.__dataclass_fields__}
-    batch = CriticBatch(**arrays, values_RT=0.1 * noise, returns_RT=noise)
+    batch = CriticBatch(**arrays, values_RT=np.float32(0.1) * noise, returns_RT=noise)
     assert_same_gradients(padded, shared, batch)
     for key, parameter in padded._extras.items():
         other = shared._extras[key.replace("alice", "bob")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -213,6 +214,6 @@ def test_one_torch_thread_unless_asked() -> None:
     try:
         torch.set_num_threads(2)
         base_model.limit_threads()
-        assert torch.get_num_threads() == int(base_model.os.environ.get("SRL_TORCH_THREADS", "1"))
+        assert torch.get_num_threads() == int(os.environ.get("SRL_TORCH_THREADS", "1"))
     finally:
         torch.set_num_threads(before)

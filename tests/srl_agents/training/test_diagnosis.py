@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ HEALTHY = {"reward": 0.1, "invalid_share": 0.02, "flat_groups": 0.3, "rows": 64.
 RECIPE = {"rollout": {"max_new_tokens": 16, "group_size": 8}, "training": {"max_grad_norm": 1.0}}
 
 
-def run_with(folder: Path, *, updates: int = 12, **metrics: float) -> Path:
+def run_with(folder: Path, *, updates: int = 12, **metrics: Any) -> Path:
     lines = [
         {
             "update": n,
@@ -50,7 +51,7 @@ def test_a_healthy_run_has_no_complaint(tmp_path: Path, capsys: pytest.CaptureFi
         ({"score_start": 0.3}, "30% against the version it started as"),
     ],
 )
-def test_each_sign_is_named(tmp_path: Path, metrics: dict[str, float], message: str) -> None:
+def test_each_sign_is_named(tmp_path: Path, metrics: dict[str, Any], message: str) -> None:
     found = diagnose(run_with(tmp_path, **metrics), RECIPE)
     assert message in found[0].what
     assert found[0].learner == "alice"

@@ -44,7 +44,7 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GRPOLearner]
 
 def turn(base: BaseModel, reply: str, observation: str = "2 + 2?", **more: Any) -> Turn:
     ids = base.encode_reply(reply)
-    values = {
+    values: dict[str, Any] = {
         "turn_index": 0, "observation": observation, "reply": reply, "invalid": None,
         "reward": 0.0, "components": {}, "prompt_ids": base.encode_prompt(observation),
         "completion_ids": ids, "logprobs": (-0.5,) * len(ids), "finish": "stop",

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,7 +206,8 @@ def _killed(run: Path, branch: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return whole(match)
 
-    Match._from_parent = struck  # type: ignore[method-assign] - this process is the test's
+    forked: Any = Match
+    forked._from_parent = struck  # this process is the test's
     train_run(load(LeagueRecipe, find_recipe("forks-tiny"), LITTLE), run)
 
 

@@ -12,6 +12,7 @@ from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion
 from srl_agents.training.loop.promotion_gate import PromotionGate
+from srl_envs.core import Mode
 
 CANDIDATE, BEST, ANCHOR = WeightVersion("alice", 5, "d" * 16), "tiny", "bot:middle"
 SETTINGS = PromotionSettings(elo1=150, batch_pairs=10, anchor_pairs=10, anchor_margin=0.3)
@@ -46,7 +47,7 @@ class Table:
         )
 
 
-def judge(table: Table, mode: str = "competitive") -> tuple[bool, str]:
+def judge(table: Table, mode: Mode = "competitive") -> tuple[bool, str]:
     league = League(
         arenas=[Arena(env_id="connect_four-v0", options={}, seats=2, mode=mode)],
         versions={"alice": CANDIDATE},

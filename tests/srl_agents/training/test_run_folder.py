@@ -107,8 +107,11 @@ def test_a_section_that_comes_or_goes_is_named(tmp_path: Path) -> None:
 
 def test_looks_that_samplers_read_may_not_change(tmp_path: Path) -> None:
     fewer = EvaluationSettings(every=3, pairs=2)
-    for prior, refused in (("ratings", True), ("even", False)):
-        run = replace(RUN, opponents=OpponentSettings(prior=prior))
+    for opponents, refused in (
+        (OpponentSettings(prior="ratings"), True),
+        (OpponentSettings(prior="even"), False),
+    ):
+        run = replace(RUN, opponents=opponents)
         write_recipe(run, tmp_path)
         with (
             pytest.raises(ConfigError, match=r"evaluation\.pairs: 20") if refused else nullcontext()

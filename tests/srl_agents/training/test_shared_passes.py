@@ -14,6 +14,7 @@ from srl_agents.models.sources import random_model
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.mixed_gradients import mixed_gradients
 from srl_agents.training.faults.survival import EVENTS, Survival
 from srl_agents.training.loop import step
 from srl_agents.training.loop.step import Steps
@@ -30,7 +31,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
 
 
 def steps_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Steps:
-    learners = {
+    learners: dict[str, Any] = {
         name: GRPOLearner(
             name, base, GRPOSettings(micro_batch_rows=16, share_prefixes=False), 1.0, seed=0
         )
@@ -53,7 +54,7 @@ def steps_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Steps
 
 
 def run_out_above(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    whole = step.mixed_gradients
+    whole = mixed_gradients
 
     def limited(learners: Any, batches: Any) -> Any:
         if min(learner.micro_batch_rows for learner in learners.values()) > rows:

@@ -155,7 +155,7 @@ def test_transcripts_are_those_of_the_matches_in_the_store(tmp_path: Path) -> No
 def test_an_update_that_is_made_again_writes_no_fault_twice(tmp_path: Path) -> None:
     finding = Finding(fault="kl_blown_up", message="kl 11", learner="alice")
     for policy in ("go_on", "go_on", "stop", "stop"):
-        write_event(tmp_path, 3, finding, policy)  # type: ignore[arg-type]
+        write_event(tmp_path, 3, finding, policy)
     write_event(tmp_path, 4, finding, "go_on")
     assert [(e["update"], e["policy"]) for e in read_events(tmp_path)] == [
         (3, "go_on"),

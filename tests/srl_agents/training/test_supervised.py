@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,13 +109,17 @@ def test_a_silent_child_is_ended_and_given_up_in_the_end(
     assert child.starts == 2
 
 
+def restarted(child: Supervised, starts: int) -> bool:
+    return child.starts == starts and child.pid is not None
+
+
 def test_a_sign_of_life_forgives_what_was_before(supervise: Callable[..., Supervised]) -> None:
     child = supervise(QUIET, restarts=1)
     for starts in (2, 3, 4):
         pid = child.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        assert soon(lambda starts=starts: child.starts == starts and child.pid is not None)
+        assert soon(partial(restarted, child, starts))
         child.heard()
     child.check()
 

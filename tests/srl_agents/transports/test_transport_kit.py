@@ -18,7 +18,7 @@ from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing import transport_kit as kit
 from srl_agents.transports.files import WEIGHTS, FilesTransport
 from srl_agents.transports.shared import SharedTransport
-from srl_agents.transports.updates import headers_of
+from srl_agents.transports.updates import Published, headers_of
 from srl_envs.errors import ModelError
 from srl_envs.testing import ConformanceError
 
@@ -48,14 +48,15 @@ class Believes(SharedTransport):
         self, version: WeightVersion, tensors: Any, previous: Any = None, shown: Any = ()
     ) -> WeightUpdate:
         kept = tensors if self.alias else {k: t.clone() for k, t in tensors.items()}
-        self._held[version] = dict(kept)
-        return WeightUpdate(
+        update = WeightUpdate(
             version=version, previous=previous, shown=tuple(shown), tensors=headers_of(tensors),
             handle="",
         )  # fmt: skip
+        self._held[version] = Published(update, dict(kept))
+        return update
 
     def open(self, update: WeightUpdate) -> Tensors:
-        return dict(self._held[update.version])
+        return dict(self._held[update.version].kept)
 
 
 class ByNameAlone(SharedTransport):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/neighbours.md"
 
@@ -15,8 +16,8 @@ def examples(title: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
 
 
-def run(code: str) -> dict[str, object]:
+def run(code: str) -> dict[str, Any]:
     """The names that an example leaves behind."""
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(compile(code, str(GUIDE), "exec"), names)
     return names

@@ -86,7 +86,7 @@ def test_wrong_use_fails_where_it_is_written(monkeypatch: pytest.MonkeyPatch) ->
         ({"export_style": "leaves"}, "'individual' or 'concat'"),
     ):
         with pytest.raises(ConfigError, match=reason):
-            SRLAgent(ENV, **wrong)  # type: ignore[arg-type]
+            SRLAgent(ENV, **wrong)
     with pytest.raises(UnknownPolicyError):
         SRLAgent(ENV, opponents={1: "strng"})
     with pytest.raises(UnknownEnvironmentError):

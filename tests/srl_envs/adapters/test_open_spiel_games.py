@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,16 +13,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: pip install open-spiel")
 
-import neighbours_guide
-
 import srl_envs
 from srl_envs import registry
 from srl_envs.adapters import open_spiel
-from srl_envs.adapters.open_spiel import OpenSpielGame, register_game, scaled_returns
+from srl_envs.adapters.open_spiel import OpenSpielGame, Position, register_game, scaled_returns
 from srl_envs.api import making
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.testing import CHECKS
+from tests.srl_envs.adapters import neighbours_guide
 
 pytestmark = pytest.mark.slow
 
@@ -65,11 +65,11 @@ def test_a_cooperative_game_keeps_it_too() -> None:
         CHECKS[check]("open_spiel/tiny_hanabi-v0", 2)
 
 
-def walk(name: str, seed: int) -> tuple[OpenSpielGame, object, list[tuple[int, str]]]:
+def walk(name: str, seed: int) -> tuple[OpenSpielGame, Position, list[tuple[int, str]]]:
     """One random episode on the bare rules; the bodies that were played."""
-    game = getattr(open_spiel, name)()
+    game: OpenSpielGame = getattr(open_spiel, name)()
     rng = np.random.default_rng(seed)
-    state, played = game.new(Streams(seed)), []
+    state, played = game.new(Streams(seed)), list[tuple[int, str]]()
     while seats := game.to_move(state):
         bodies = {seat: game.sample(state, seat, rng) for seat in seats}
         played += bodies.items()
@@ -83,6 +83,7 @@ def test_outcomes_are_open_spiels_returns_over_its_bound(name: str) -> None:
     for seed in range(20):
         game, state, _ = walk(name, seed)
         paid = game.returns(state)
+        assert paid is not None
         theirs = state.spiel.returns()
         assert sum(paid) == 0.0
         for seat, player in enumerate(state.players):
@@ -102,7 +103,7 @@ def test_either_seat_may_be_player_0_and_every_deal_of_kuhn_comes_up() -> None:
 
 def test_a_seat_sees_its_own_card_alone() -> None:
     game = open_spiel.kuhn_poker()
-    seen: dict[tuple[int, int], set[str]] = {}
+    seen: dict[tuple[int, Any], set[str]] = {}
     for seed in range(100):
         state = game.new(Streams(seed))
         for seat in (0, 1):
@@ -138,7 +139,9 @@ def test_an_action_is_open_spiels_name_and_nothing_else() -> None:
     game = open_spiel.tic_tac_toe()
     state = game.new(Streams(0))
     (seat,) = game.to_move(state)
-    assert game.legal(state, seat)[4] == "x(1,1)"
+    legal = game.legal(state, seat)
+    assert legal is not None
+    assert legal[4] == "x(1,1)"
     assert game.parse(state, seat, "x(1,1)") == 4
     for wrong in ("4", "x(1, 1)", "X(1,1)", "o(1,1)", "", "x(1,1) x(0,0)"):
         with pytest.raises(IllegalMoveError):

@@ -19,7 +19,6 @@ pytest.importorskip(
     reason="OpenEnv is not installed: pip install openenv, in an environment of its own",
 )
 
-import neighbours_guide
 import requests
 from openenv.core.generic_client import GenericEnvClient
 
@@ -28,6 +27,7 @@ from srl_envs.adapters.openenv import SRLAction, SRLClient, SRLEnvironment, crea
 from srl_envs.errors import ConfigError, EpisodeOverError, SandboxError
 from srl_envs.parallel import GameEnv
 from srl_envs.turns.grammar import action
+from tests.srl_envs.adapters import neighbours_guide
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of OpenEnv and its dependencies
 

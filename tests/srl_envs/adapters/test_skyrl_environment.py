@@ -56,7 +56,7 @@ def test_an_episode_pays_and_shows_what_the_single_view_does() -> None:
     policy = srl_envs.make_bot(ENV, "strong", seed=0)
     seen, _ = view.reset(seed=3, options={"split": "train"})
     assert row["prompt"][-1]["content"] == texts[0] == seen["text"]
-    native, over = [], False
+    native, over = list[float](), False
     while not over:
         assert seen["text"] == texts[len(native)]
         seen, reward, ended, cut, _ = view.step(policy(seen["text"]))

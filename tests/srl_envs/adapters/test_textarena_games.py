@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("textarena", reason="TextArena is not installed: pip install textarena")
 
-import neighbours_guide
 import textarena as ta
 from textarena.envs.registration import ENV_REGISTRY
 
@@ -20,16 +19,17 @@ import srl_envs
 from srl_envs import registry
 from srl_envs.adapters import textarena as adapter
 from srl_envs.adapters.textarena import TextArenaView, register_game, register_view
-from srl_envs.core import Streams
+from srl_envs.core import Mode, Streams
 from srl_envs.errors import ConfigError, EpisodeOverError, IllegalMoveError, NeighbourError
 from srl_envs.testing import CHECKS, opening
 from srl_envs.turns.grammar import action
+from tests.srl_envs.adapters import neighbours_guide
 
 TIC = "textarena/tic_tac_toe-v0"
 KUHN = "textarena/kuhn_poker_train-v0"
 DICE = "textarena/liars_dice_raw-v0"
 GUESS = "textarena/guess_the_number-v0"
-GAMES = (
+GAMES: tuple[tuple[str, int, Mode, str], ...] = (
     ("TicTacToe-v0", 2, "competitive", TIC),
     ("KuhnPoker-v0-train", 2, "competitive", KUHN),
     ("LiarsDice-v0-raw", 3, "mixed", DICE),
@@ -117,11 +117,11 @@ def test_the_process_wide_generators_are_neither_read_nor_moved() -> None:
     seen = opening(env, seed=3)
     random.setstate(random.Random(1).getstate())
     np.random.set_state(np.random.RandomState(1).get_state())  # noqa: NPY002
-    python, numpy = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    python, numpy = random.getstate(), str(np.random.get_state(legacy=False))  # noqa: NPY002
     assert opening(env, seed=3) == seen
     env.step({agent: action("[Bid: 1, 2]") for agent in env.agents})
     assert random.getstate() == python
-    assert np.random.get_state()[1].tolist() == numpy  # noqa: NPY002
+    assert str(np.random.get_state(legacy=False)) == numpy  # noqa: NPY002
 
 
 def test_later_rolls_follow_from_the_seed_and_not_from_the_process() -> None:
@@ -261,6 +261,7 @@ def test_simultaneous_moves_are_asked_in_turn_and_hidden() -> None:
     env = TextArenaView("iterated_dilemma-v0")
     env.reset(num_players=2, seed=1)
     first, _ = env.get_observation()
+    assert env._view is not None
     before = env._view.observe("player_1")["text"]
     done, info = env.step(action("say: SECRET\nA"))
     assert (first, done, info) == (0, False, {})

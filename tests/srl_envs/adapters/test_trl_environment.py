@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import neighbours_guide
 import pytest
 
 import srl_envs
@@ -18,6 +17,7 @@ from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.parallel import GameEnv
 from srl_envs.turns.grammar import action
+from tests.srl_envs.adapters import neighbours_guide
 
 TINY = Path(__file__).parents[3] / "srl_agents/models/tiny"
 
@@ -156,10 +156,11 @@ def test_one_real_step_of_trls_trainer_plays_and_learns(
 ) -> None:
     """The replies are scripted, one attempt plays and one is silent; all else is TRL's own."""
     reason = f"the training packages are not installed: {install_command('train')}"
-    trl = pytest.importorskip("trl", reason=reason)
+    pytest.importorskip("trl", reason=reason)
     transformers = pytest.importorskip("transformers", reason=reason)
     datasets = pytest.importorskip("datasets", reason=reason)
     from transformers.utils import get_json_schema
+    from trl import GRPOConfig, GRPOTrainer
     from trl.chat_template_utils import qwen3_chat_template
 
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -177,7 +178,7 @@ def test_one_real_step_of_trls_trainer_plays_and_learns(
     rewards: list[float] = []
     prompts: list[str] = []
 
-    class Scripted(trl.GRPOTrainer):
+    class Scripted(GRPOTrainer):
         """Only what is sampled is replaced."""
 
         def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
@@ -198,7 +199,7 @@ def test_one_real_step_of_trls_trainer_plays_and_learns(
         reward_funcs=[watch],
         train_dataset=datasets.Dataset.from_list(rows([5])),
         environment_factory=environment_factory("iterated_dilemma-v0", rounds=1, talk=False),
-        args=trl.GRPOConfig(
+        args=GRPOConfig(
             output_dir=str(tmp_path), max_steps=1, num_generations=2, per_device_train_batch_size=2,
             max_completion_length=100_000, learning_rate=1e-2, report_to=[], use_cpu=True, bf16=False,
             save_strategy="no", logging_steps=1, max_tool_calling_iterations=1,

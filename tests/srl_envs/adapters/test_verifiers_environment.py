@@ -21,7 +21,6 @@ pytest.importorskip(
     reason="verifiers 0.4 is not installed: pip install verifiers, in an environment of its own",
 )
 
-import neighbours_guide
 import verifiers.v1 as vf
 from verifiers.v1.serve import EnvClient, env_config_data, serve_env
 from verifiers.v1.utils.loaders import resolve_env_config
@@ -29,6 +28,7 @@ from verifiers.v1.utils.loaders import resolve_env_config
 import srl_envs
 from srl_envs.adapters.verifiers import SRLEnvConfig, SRLTasksetConfig
 from srl_envs.errors import ConfigError
+from tests.srl_envs.adapters import neighbours_guide
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of verifiers and its dependencies
 
@@ -192,8 +192,8 @@ def test_self_play_gives_every_seat_its_own_trace(stub: Stub) -> None:
 
 def test_three_seats_and_simultaneous_moves(stub: Stub) -> None:
     stub.policy = lambda: srl_envs.make_bot("public_goods-v0", "middle", seed=0)
-    limits = {"max_concurrent_agents": 4}
-    episode = run(stub, config("public_goods-v0", bots={"player_3": "random"}, **limits))
+    given = config("public_goods-v0", bots={"player_3": "random"}, max_concurrent_agents=4)
+    episode = run(stub, given)
     assert episode.ok, episode.errors
     assert {trace.agent.name for trace in episode.traces} == {"player_0", "player_1", "player_2"}
     assert len({trace.num_turns for trace in episode.traces}) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,10 +63,10 @@ def test_a_row_that_was_changed_names_no_episode(change: dict[str, object]) -> N
 
 
 @pytest.mark.parametrize("given", [[], 5, [None], [1.0], ["1"], [-1], [True]])
-def test_seeds_of_rows_are_whole_numbers(given: object) -> None:
+def test_seeds_of_rows_are_whole_numbers(given: Any) -> None:
     for make in (deal_seeds, partial(door.rows, ENV, problems=1), areal.rows):
         with pytest.raises(ConfigError, match=r"seeds?=|no seeds"):
-            make(given)  # type: ignore[operator]
+            make(given)
     (row,) = door.rows(ENV, np.arange(7, 8), problems=1)
     assert row == door.rows(ENV, [7], problems=1)[0]
 
@@ -88,7 +89,7 @@ def test_rows_of_the_agent_loop_name_it_and_games_of_several_turns() -> None:
         ({"opponents": {1: len}}, "a row holds only names"),
     ):
         with pytest.raises(SRLError, match=reason):
-            door.rows("connect_four-v0", [1], agent_loop=True, **wrong)  # type: ignore[arg-type]
+            door.rows("connect_four-v0", [1], agent_loop=True, **wrong)
 
 
 def test_verl_reads_the_file_and_calls_the_reward(tmp_path: Path) -> None:

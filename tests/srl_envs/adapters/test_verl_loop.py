@@ -16,12 +16,11 @@ import pytest
 pytest.importorskip(
     "verl", reason="verl 0.9 is not installed: `make doors` makes an environment with it"
 )
-import neighbours_guide
-
 import srl_envs
-from srl_agents.models.sources.random_model import build
+from srl_agents.models.sources.random_model import build, random_tokenizer
 from srl_envs.adapters import verl as door
 from srl_envs.errors import ConfigError, NeighbourError
+from tests.srl_envs.adapters import neighbours_guide
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of veRL and its dependencies
 
@@ -38,7 +37,7 @@ class Engine:
     """Where veRL has its client of vLLM: token rows come in, `say` replies, a token per byte."""
 
     def __init__(self, say: Say = strong) -> None:
-        self.say, self.tokenizer = say, None
+        self.say, self.tokenizer = say, random_tokenizer()
         self.requests: list[tuple[str, list[int], dict[str, Any], list[int]]] = []
 
     async def generate(
@@ -46,9 +45,7 @@ class Engine:
     ) -> Any:
         from verl.workers.rollout.replica import TokenOutput
 
-        from srl_agents.models.sources.random_model import random_tokenizer
-
-        tokenizer = self.tokenizer = self.tokenizer or random_tokenizer()
+        tokenizer = self.tokenizer
         seen = tokenizer.decode(prompt_ids).rpartition("<|im_start|>user\n")[2]
         reply = self.say(request_id, seen.partition("<|im_end|>")[0])
         if reply == "(aborted)":
@@ -89,8 +86,6 @@ def batch_of(rows: list[dict[str, Any]], folder: Path, config: Any) -> dict[str,
     """As veRL's loader gives them, from the file."""
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
-    from srl_agents.models.sources.random_model import random_tokenizer
-
     path = folder / "train.parquet"
     door.write_rows(rows, path)
     dataset = RLHFDataset([str(path)], random_tokenizer(), config.data)
@@ -103,7 +98,7 @@ def play(tmp_path: Path) -> Callable[..., Any]:
     from verl import DataProto
     from verl.experimental.agent_loop import AgentLoopWorker
 
-    class Worker(AgentLoopWorker):  # type: ignore[misc]
+    class Worker(AgentLoopWorker):
         async def _agent_loop_postprocess(self, output: Any, *args: Any, **kwargs: Any) -> Any:
             length = len(output.response_ids)
             assert length == len(output.response_mask)
@@ -297,7 +292,7 @@ def test_failures_are_exceptions_that_say_what_to_do(play: Any) -> None:
         (Engine(), rows_of(1), ("actor_rollout_ref.rollout.max_model_len=400",), "", ConfigError, "room"),
         (Engine(), rows_of(1), (), "  max_reply_tokens: 0\n", Exception, "max_reply_tokens=0"),
     ):  # fmt: skip
-        with pytest.raises(kind, match=reason):  # type: ignore[arg-type]
+        with pytest.raises(kind, match=reason):
             play(engine, rows, *overrides, yaml=LOOP + more)
 
 

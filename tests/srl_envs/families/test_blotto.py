@@ -1,6 +1,8 @@
 import itertools
 import json
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,14 +28,17 @@ ENV = "blotto-v0"
 SIZES = st.tuples(st.integers(5, 50), st.integers(3, 7))
 
 
-def outcome(better: object, other: str, seeds: int) -> float:
+def outcome(better: str | Callable[[str], str], other: str, seeds: int) -> float:
     """Mean outcome of ``better`` (a bot's name or a policy) in alternating seats."""
     env = srl_envs.make(ENV)
     total = 0.0
     for seed in range(seeds):
         seat = seed % 2
         mine = srl_envs.make_bot(ENV, better, seed=seed) if isinstance(better, str) else better
-        bots = {seat: mine, 1 - seat: srl_envs.make_bot(ENV, other, seed=1000 + seed)}
+        bots: dict[int, Callable[[str], str]] = {
+            seat: mine,
+            1 - seat: srl_envs.make_bot(ENV, other, seed=1000 + seed),
+        }
         total += srl_envs.play(env, bots, seed=seed).outcomes[seat]
     return total / seeds
 
@@ -124,7 +129,7 @@ def test_clear_spreads_are_taken() -> None:
      {"rounds": 6}, {"rounds": True}, {"fields": 5.0}, {"values": [1, 2, 3]},
      {"values": [0, 1, 2, 3, 4]}, {"values": [1, 2, 3, 4, 10]}, {"values": "12345"}],
 )  # fmt: skip
-def test_impossible_sizes_are_refused(options: dict[str, object]) -> None:
+def test_impossible_sizes_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         Blotto(**options)
 

@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import InProcess
 
 from srl_envs import make
-from srl_envs.core import Streams
+from srl_envs.core import Split, Streams
 from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
 from srl_envs.families.coding import code_duel_bots
 from srl_envs.families.coding.code_duel import (
@@ -38,6 +37,7 @@ from srl_envs.reading.python_text import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES
 from srl_envs.sandbox import Budget, Limits
 from srl_envs.sandbox.jobs import processor_crowding
 from srl_envs.turns.grammar import action, parse_reply
+from tests.srl_envs.families.in_process import InProcess
 
 BOTS = ["random_bot", "empty_bot", "middle_bot", "strong_bot", "held_out_bot"]
 ZERO = "def solve(data):\n    return 0"
@@ -269,7 +269,7 @@ def test_no_variant_is_in_both_splits_and_each_split_has_some(family: str) -> No
 def test_games_draw_the_variants_of_their_split() -> None:
     for difficulty in DIFFICULTIES:
         game = duel(difficulty=difficulty)
-        for number, split in enumerate(("train", "eval")):
+        for number, split in enumerate(get_args(Split)):
             drawn = [game.new(Streams(0, 0, number, seed)) for seed in range(40)]
             assert {s.family for s in drawn} <= set(families_of(FAMILIES, difficulty, split))
             assert all(s.parameters in variants_of(s.family, difficulty, split) for s in drawn)
@@ -377,7 +377,7 @@ def test_one_player_is_paid_the_share_of_right_answers_and_a_forfeit_is_the_wors
     for program, paid in ((right_program(start), 1.0), (EMPTY_PROGRAM, -1.0), (ZERO, -0.4)):
         assert game.to_move(start) == (0,)
         state = game.apply(start, {0: game.parse(start, 0, program)})
-        assert game.returns(state) == (pytest.approx(paid),)
+        assert game.returns(state) == pytest.approx((paid,))
         assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
         passed = round(5 * (paid + 1))
         assert game.observe(state, 0).endswith(
@@ -406,7 +406,7 @@ def test_no_observation_depends_on_the_hidden_inputs(seed: int) -> None:
     start = game.new(Streams(seed))
     other = replace(start, hidden=(*start.hidden[::-1][:-1], "[]"))
     assert [game.observe(start, s) for s in (0, 1)] == [game.observe(other, s) for s in (0, 1)]
-    sent = {"programs": (ZERO, right_program(start)), "passed": (3, 20)}
+    sent: dict[str, Any] = {"programs": (ZERO, right_program(start)), "passed": (3, 20)}
     attack = replace(start, **sent)
     hidden = replace(other, **{**sent, "passed": (9, 0)})
     assert [game.observe(attack, s) for s in (0, 1)] == [game.observe(hidden, s) for s in (0, 1)]

@@ -3,6 +3,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_random_play_keeps_the_rules(seed: int, turns: int) -> None:
         for turn in state.turns
         for guess in turn.guesses or ()
     )
-    assert (state.found, state.dead) == (found, dead)
+    assert (set(state.found), state.dead) == (found, dead)
     expected = len(found) / 15 * (0.25 if dead else 1.0)
     assert game.returns(state) == (expected, expected)
     assert dead or len(found) == 15 or len(state.turns) == turns
@@ -271,7 +272,7 @@ def test_guesses_that_are_refused() -> None:
 
 
 @pytest.mark.parametrize("turns", [2, 16, True, 9.0])
-def test_impossible_games_are_refused(turns: object) -> None:
+def test_impossible_games_are_refused(turns: Any) -> None:
     with pytest.raises(ConfigError, match="turns"):
         CodewordsDuet(turns=turns)
 

@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from math import floor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_all_seats_see_the_same_past_and_the_harvest_never_shrinks(seed: int, ro
     game = Commons(rounds=rounds)
     rng = np.random.default_rng(seed)
     state = game.new(Streams(seed))
-    paid = (0.0,) * 4
+    paid: tuple[float, ...] = (0.0,) * 4
     while game.to_move(state):
         for seat in range(4):
             view = read_view(game.observe(state, seat))
@@ -213,7 +214,7 @@ def test_a_forfeit_leaves_each_other_its_fourth_of_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("options", [{"rounds": 1}, {"rounds": 16}, {"rounds": 3.5}, {"talk": 0}])
-def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Commons(**options)
 
@@ -279,7 +280,9 @@ def test_babble_earns_less_than_any_request() -> None:
     env = srl_envs.make(ENV)
     total = 0.0
     for seed in range(20):
-        bots = {seat: srl_envs.make_bot(ENV, "middle", seed=seat) for seat in range(4)}
+        bots: dict[int, Callable[[str], str]] = {
+            seat: srl_envs.make_bot(ENV, "middle", seed=seat) for seat in range(4)
+        }
         bots[seed % 4] = lambda _: "I take it all."
         total += srl_envs.play(env, bots, seed=seed).rewards[seed % 4]
     assert total / 20 == pytest.approx(-1.3)

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,24 +27,25 @@ from srl_envs.turns.grammar import action
 from tests.commit_cases import nightly_but
 
 ENV = "iterated_dilemma-v0"
+Table = tuple[tuple[int, int], ...]
 TRUST = ((5, 5), (0, 7), (7, 0), (2, 2))
 """A prisoner's dilemma whose generous move is A."""
 
 
 def play_moves(game: IteratedDilemma, state: Meeting, moves: str) -> Meeting:
     """``moves``: pairs such as "AB BB", seat 0's first."""
-    for first, second in moves.split():
-        actions = {0: game.parse(state, 0, first), 1: game.parse(state, 1, second)}
+    for pair in moves.split():
+        actions = {seat: game.parse(state, seat, move) for seat, move in enumerate(pair)}
         state = game.apply(state, actions)
     return state
 
 
-def outcome(better: str | Callable[[str], str], other: str, seeds: int, **options: object) -> float:
+def outcome(better: str | Callable[[str], str], other: str, seeds: int, **options: Any) -> float:
     env = srl_envs.make(ENV, **options)
     total = 0.0
     for seed in range(seeds):
         seat = seed % 2
-        bots = {
+        bots: dict[int, Callable[[str], str]] = {
             seat: srl_envs.make_bot(ENV, better, seed=seed) if isinstance(better, str) else better,
             1 - seat: srl_envs.make_bot(ENV, other, seed=1000 + seed),
         }
@@ -186,7 +188,7 @@ def test_without_talk_there_is_no_message() -> None:
 
 
 @pytest.mark.parametrize("options", [{"rounds": 20}, {"horizon": "geometric"}, {}])
-def test_the_longest_observation_fits(options: dict[str, object]) -> None:
+def test_the_longest_observation_fits(options: dict[str, Any]) -> None:
     game = IteratedDilemma(**options)
     words = "w" * MAX_MESSAGE_CHARS
     state = opening(TRUST, game.max_turns)
@@ -236,7 +238,7 @@ def test_making_the_other_forfeit_gains_nothing_over_playing_on() -> None:
         {"horizon": "endless"}, {"talk": 1},
     ],
 )  # fmt: skip
-def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         IteratedDilemma(**options)
 
@@ -246,7 +248,7 @@ def test_an_unknown_kind_is_named_with_the_nearest() -> None:
         IteratedDilemma(kinds=["chiken"])
 
 
-def observation(moves: str, table: object = TRUST, rounds: int = 10) -> str:
+def observation(moves: str, table: Table = TRUST, rounds: int = 10) -> str:
     game = IteratedDilemma(rounds=rounds)
     return game.observe(play_moves(game, opening(table, rounds), moves), 0)
 
@@ -286,7 +288,7 @@ MEETING = ((9, 6), (0, 0), (0, 0), (6, 9))
 
 
 @pytest.mark.parametrize("table", [MEETING, LURE])
-def test_two_planners_take_turns_where_no_cell_serves_both(table: object) -> None:
+def test_two_planners_take_turns_where_no_cell_serves_both(table: Table) -> None:
     game = IteratedDilemma()
     state = opening(table, 10)
     planners = [srl_envs.make_bot(ENV, "strong", seed=seed) for seed in (0, 1)]

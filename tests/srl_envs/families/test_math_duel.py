@@ -105,7 +105,7 @@ def test_five_wins_by_four_to_minus_three_make_thirty_five() -> None:
     duel = game.new(streams(0))
     wrong, right = Move("1000001", 1), [Move(p.answer, 2) for p in duel.problems]
     duel = duel._replace(rounds=tuple((move, wrong) for move in right))
-    assert game.returns(duel) == (pytest.approx(20 / 35), pytest.approx(-20 / 35))
+    assert game.returns(duel) == pytest.approx((20 / 35, -20 / 35))
 
 
 # --- actions ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@ import json
 import re
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_play_keeps_to_the_rules(misere: bool, seed: int) -> None:
 
 def test_half_of_the_instances_are_won_for_the_first_mover() -> None:
     for options in ({}, {"misere": True}, {"heaps": 2}, {"heaps": 5, "largest": 3}):
-        game = Nim(**options)  # type: ignore[arg-type]
+        game = Nim(**options)
         states = [game.new(Streams(1, seed)) for seed in range(400)]
         won = sum(is_won(state.heaps, misere=game.misere) for state in states)
         assert 160 < won < 240
@@ -158,9 +159,9 @@ def test_the_fallback_takes_one_from_the_first_heap_that_is_left() -> None:
     "options",
     [{"heaps": 1}, {"heaps": 6}, {"largest": 2}, {"largest": 10}, {"misere": 1}, {"heaps": True}],
 )
-def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="give"):
-        Nim(**options)  # type: ignore[arg-type]
+        Nim(**options)
 
 
 @given(SMALL.filter(any), st.booleans(), st.integers(0, 99))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import InProcess
 
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
@@ -28,6 +27,7 @@ from srl_envs.families.coding.submissions import read_program
 from srl_envs.messages import clean_message
 from srl_envs.reading.python_text import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES
 from srl_envs.turns.grammar import parse_reply
+from tests.srl_envs.families.in_process import InProcess
 
 ZERO = "def solve(data):\n    return 0"
 TIERS = ("random", "middle", "strong", "held_out")

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def flat(factor: int, rounds: int = 8, *, tokens: int = 20, effect: int = 3) -> 
     return Pot(Terms(tokens, effect, (factor,) * rounds))
 
 
-def outcome(one: str | Policy, company: str, seeds: int, **options: object) -> float:
+def outcome(one: str | Policy, company: str, seeds: int, **options: Any) -> float:
     """Mean outcome of ``one`` among three of ``company`` ("itself": of its like), its seat going round."""
     env = srl_envs.make(ENV, **options)
     others = one if company == "itself" else company
@@ -231,7 +232,7 @@ def test_a_forfeit_leaves_the_others_what_they_can_have_alone() -> None:
     "options",
     [{"rounds": 0}, {"rounds": 13}, {"cuts_from": -1}, {"cuts_from": 13}, {"rounds": "8"}],
 )
-def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         PublicGoods(**options)
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_of_ours import ROWS, humaneval_rows, mbpp_rows, write
-from in_process import InProcess
 
 import srl_envs
 from srl_envs import registry
 from srl_envs.check_tasks import check_tasks
-from srl_envs.core import Streams, episode_entropy
+from srl_envs.core import Split, Streams, episode_entropy
 from srl_envs.errors import ConfigError
 from srl_envs.families.coding.code_duel import CodeDuel
 from srl_envs.families.coding.judging import Judge, Verdict
@@ -27,6 +25,8 @@ from srl_envs.row_seeds import naming_rows
 from srl_envs.sandbox import Outcome
 from srl_envs.testing import CHECKS
 from tests.commit_cases import nightly_but
+from tests.srl_envs.families.collections_of_ours import ROWS, humaneval_rows, mbpp_rows, write
+from tests.srl_envs.families.in_process import InProcess
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 FORMATS = ("humaneval", "mbpp")
@@ -274,10 +274,10 @@ def test_the_two_splits_share_no_row(
     tmp_path: Path, in_process: InProcess, game: str, name: str
 ) -> None:
     made = GAMES[game](tasks=f"{name}:{write(tmp_path / 'a.jsonl', ROWS[name](40))}")
-    drawn: dict[str, set[str]] = {"train": set(), "eval": set()}
+    drawn: dict[Split, set[str]] = {"train": set(), "eval": set()}
     for split, rows in drawn.items():
         for seed in range(60):
-            state: Any = made.new(Streams(*episode_entropy("x", 0, split, seed)))  # type: ignore[arg-type]
+            state: Any = made.new(Streams(*episode_entropy("x", 0, split, seed)))
             for task in getattr(state, "tasks", [state]):
                 rows.add(task.parameters)
     assert not drawn["train"] & drawn["eval"]
@@ -292,7 +292,7 @@ def test_hidden_asserts_and_the_reference_show_nowhere(
             try:
                 game: Any = made(tasks=sources[name], executor=in_process)
             except ConfigError:
-                game = made(tasks=sources[name], executor=in_process, rounds=1)  # type: ignore[call-arg]
+                game = made(tasks=sources[name], executor=in_process, rounds=1)
             state = game.new(Streams(0))
             task = task_of(game, state)
             shown = "".join(game.observe(state, seat) for seat in (0, 1))
@@ -348,7 +348,7 @@ def test_states_survive_json_and_bots_reply_legally(
     sources: dict[str, str], in_process: InProcess, game: str, name: str
 ) -> None:
     options: dict[str, Any] = {"rounds": 1} if game == "spec_golf" else {}
-    made: Any = GAMES[game](tasks=sources[name], executor=in_process, **options)  # type: ignore[arg-type]
+    made: Any = GAMES[game](tasks=sources[name], executor=in_process, **options)
     for bot in srl_envs.spec(f"{game}-v0").bots:
         bots = [srl_envs.make_bot(f"{game}-v0", bot, seed) for seed in (1, 2)]
         state = made.new(Streams(0))

@@ -1,5 +1,6 @@
 import json
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from srl_envs.families.teamwork.schema_relay import (
     write_report,
 )
 from srl_envs.families.teamwork.schema_relay_bots import facts, wanted
-from srl_envs.families.teamwork.schema_relay_fields import FIELDS, KINDS
+from srl_envs.families.teamwork.schema_relay_fields import FIELDS, KINDS, Form, Kind
 
 ENV = "schema_relay-v0"
 FORMS = [
@@ -30,7 +31,7 @@ FORMS = [
 ]
 
 
-def truth(state: Relay, step: int) -> dict[str, object]:
+def truth(state: Relay, step: int) -> dict[str, Any]:
     return {field.name: field.form.write(field.value) for field in asked(state, step)}
 
 
@@ -47,7 +48,7 @@ def relay(game: SchemaRelay, state: Relay, replies: list[str]) -> Relay:
 
 
 @pytest.mark.parametrize(("kind", "form"), FORMS)
-def test_a_form_reads_what_it_writes(kind: object, form: object) -> None:
+def test_a_form_reads_what_it_writes(kind: Kind, form: Form) -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         value = kind.draw(rng)
@@ -55,8 +56,8 @@ def test_a_form_reads_what_it_writes(kind: object, form: object) -> None:
 
 
 @pytest.mark.parametrize(("kind", "form"), FORMS)
-def test_a_form_refuses_what_is_not_of_it(kind: object, form: object) -> None:
-    values = [
+def test_a_form_refuses_what_is_not_of_it(kind: Kind, form: Form) -> None:
+    values: list[Any] = [
         None,
         [],
         {},
@@ -263,7 +264,7 @@ def test_a_report_without_the_layout_is_refused(layout: str, body: str) -> None:
 def test_a_code_fence_around_a_reply_is_taken_off() -> None:
     env = srl_envs.make(ENV)
     env.reset(seed=0)
-    for seat, reply in enumerate(right_replies(env.game, env._state)):
+    for seat, reply in enumerate(right_replies(SchemaRelay(), env._state)):
         _, _, _, _, infos = env.step({f"player_{seat}": f"<action>```json\n{reply}\n```</action>"})
     assert env.outcomes == (1.0, 1.0, 1.0)
     assert infos["player_0"]["forfeited"] is False
@@ -303,7 +304,7 @@ def test_impossible_relays_are_refused(options: dict[str, int]) -> None:
         SchemaRelay(**options)
 
 
-def mean_outcome(bots: tuple[str, str, str], **options: int) -> float:
+def mean_outcome(bots: tuple[str, str, str], **options: Any) -> float:
     env = srl_envs.make(ENV, **options)
     total = 0.0
     for seed in range(30):

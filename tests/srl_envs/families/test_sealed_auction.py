@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +25,14 @@ def bid(game: SealedAuction, state: Sale, *bids: int) -> Sale:
     return game.apply(state, dict(enumerate(bids)))
 
 
-def outcome(one: object, others: str, seeds: int, **options: object) -> float:
+def outcome(one: str | Callable[[str], str], others: str, seeds: int, **options: Any) -> float:
     """Mean outcome of ``one`` (a bot's name or a policy) among three ``others``, seats going round."""
     env = srl_envs.make(ENV, **options)
     total = 0.0
     for seed in range(seeds):
-        bots = {seat: srl_envs.make_bot(ENV, others, seed=4 * seed + seat) for seat in range(4)}
+        bots: dict[int, Callable[[str], str]] = {
+            seat: srl_envs.make_bot(ENV, others, seed=4 * seed + seat) for seat in range(4)
+        }
         mine = srl_envs.make_bot(ENV, one, seed=4 * seed) if isinstance(one, str) else one
         bots[seed % 4] = mine
         total += srl_envs.play(env, bots, seed=seed).outcomes[seed % 4]
@@ -127,8 +130,7 @@ def test_a_clear_bid_is_read_in_any_dress(body: str) -> None:
 
 
 def test_no_seat_reads_the_values_of_the_other_split() -> None:
-    for options in ({}, {"items": 2}):
-        game = SealedAuction(**options)
+    for game in (SealedAuction(), SealedAuction(items=2)):
         for number, split in enumerate(("train", "eval")):
             for seed in range(30):
                 sale = game.new(Streams(1, 0, number, seed))
@@ -171,7 +173,7 @@ def test_estimates_surround_the_truth_and_lots_are_fair() -> None:
     [{"price": "third"}, {"values": "common"}, {"items": 1}, {"items": 11}, {"purse": 19},
      {"purse": 61}, {"purse": 30.0}, {"items": True}],
 )  # fmt: skip
-def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         SealedAuction(**options)
 
@@ -214,7 +216,7 @@ def test_who_earns_what() -> None:
     ],
     ids=["nothing", "everything", "babble", "the least bid"],
 )
-def test_thoughtless_habits_earn_less_than_bidding(habit: object) -> None:
+def test_thoughtless_habits_earn_less_than_bidding(habit: Callable[[str], str]) -> None:
     assert outcome(habit, "middle", 40) < outcome("strong", "middle", 40) - 0.05
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from in_process import InProcess
 
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, SandboxError
@@ -18,6 +17,7 @@ from srl_envs.families.coding.problems import DIFFICULTIES
 from srl_envs.families.coding.spec_golf import Attempt, GolfState, SpecGolf, round_winner
 from srl_envs.families.coding.submissions import EMPTY_PROGRAM, read_program
 from srl_envs.turns.grammar import parse_reply
+from tests.srl_envs.families.in_process import InProcess
 
 ZERO = "def solve(data):\n    return 0"
 

@@ -1,6 +1,7 @@
 import json
 import re
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -290,7 +291,7 @@ def test_the_longest_observation_fits() -> None:
     assert len(game.observe(state, 0)) < game.max_observation_chars - 500
 
 
-def mean_outcome(bot: str, episodes: int = 30, **options: int) -> float:
+def mean_outcome(bot: str, episodes: int = 30, **options: Any) -> float:
     env = srl_envs.make(ENV, **options)
     total = 0.0
     for seed in range(episodes):

@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,7 +188,7 @@ def test_no_seat_can_tell_its_side_from_what_it_is_shown(seat: int) -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 4, True, 2.0])
-def test_impossible_games_are_refused(rounds: object) -> None:
+def test_impossible_games_are_refused(rounds: Any) -> None:
     with pytest.raises(ConfigError, match="rounds"):
         Undercover(rounds=rounds)
 
@@ -233,7 +234,7 @@ def test_the_payoffs_that_are_told_are_those_that_are_paid() -> None:
 
 
 @pytest.mark.parametrize("kind", ["silence", "babble"])
-def test_replies_without_a_move_end_at_the_worst(kind: str) -> None:
+def test_replies_without_a_move_end_at_the_worst(kind: Any) -> None:
     row = measure(ENV, Attack(kind=kind), "middle", seeds=10, comparisons=1)
     assert row.outcome.value == -1.0
     assert row.harm.high <= 0

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ def test_first_words_are_common_and_can_be_followed() -> None:
     [{"link": 0}, {"link": 4}, {"letters": 3}, {"growth": -1}, {"turns": 9}, {"followers": 0},
      {"turns": True}, {"letters": 5.0}, {"link": "2"}],
 )  # fmt: skip
-def test_impossible_games_are_refused(options: dict[str, object]) -> None:
+def test_impossible_games_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         WordChain(**options)
 

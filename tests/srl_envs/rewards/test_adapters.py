@@ -19,7 +19,8 @@ RUBRIC = Rubric.from_config({"parts": {"answer": {"kind": "answer", "weight": 2.
 
 
 class Fails:
-    slow, fields = False, ()
+    slow = False
+    fields: tuple[str, ...] = ()
 
     def score(self, reply: str, row: Any) -> Score | None:
         return None if reply == "?" else Score(float(len(reply)), "length")
@@ -86,7 +87,8 @@ def test_trl_trains_with_a_rubric(tmp_path: Any) -> None:
 
 
 def test_verifiers_records_each_part() -> None:
-    vf = pytest.importorskip("verifiers.v1", reason="verifiers is not installed")
+    pytest.importorskip("verifiers.v1", reason="verifiers is not installed")
+    import verifiers.v1 as vf
 
     class Data(vf.TaskData):
         answer: str

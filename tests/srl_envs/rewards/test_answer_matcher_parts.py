@@ -16,7 +16,7 @@ from srl_envs.rewards.matcher.notation.parser import parse
 from srl_envs.rewards.matcher.notation.trees import show
 from srl_envs.rewards.matcher.numbers import functions
 from srl_envs.rewards.matcher.numbers.complex_plane import Complex, Value, apply
-from srl_envs.rewards.matcher.words.quantities import read_quantity
+from srl_envs.rewards.matcher.words.quantities import Quantity, read_quantity
 from srl_envs.rewards.matcher.words.spelled import read_number_word
 from srl_envs.rewards.matcher.words.texts import read_date, read_names
 from srl_envs.rewards.matcher.words.units import read_unit
@@ -97,9 +97,10 @@ def test_what_is_no_unit(name: str) -> None:
 
 
 def test_parts_of_a_quantity_add_up() -> None:
-    assert read_quantity("2 hours and 30 minutes") == ("(9000)", "time", 1)
-    assert read_quantity("5'11\"") == ("(9017/5000)", "length", 1)  # 71 * 0.0254
-    assert read_quantity("6 in 5 ft") is None or read_quantity("6 in 5 ft").dimension != "length"
+    assert read_quantity("2 hours and 30 minutes") == Quantity("(9000)", "time", Fraction(1))
+    assert read_quantity("5'11\"") == Quantity("(9017/5000)", "length", Fraction(1))  # 71 * 0.0254
+    backwards = read_quantity("6 in 5 ft")
+    assert backwards is None or backwards.dimension != "length"
 
 
 PARTS = st.decimals(-9, 9, places=2)

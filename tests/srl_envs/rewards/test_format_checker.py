@@ -145,9 +145,19 @@ def test_partial_credit_for_json_by_hand(answer: str, value: float) -> None:
 
 def test_a_further_right_part_never_earns_less() -> None:
     """All 64 replies out of six parts that are right or wrong each."""
-    right = ("<think>a</think>", "<plan>a</plan>", "<answer>7</answer>", "\\boxed{1}")
+    right: tuple[str, ...] = (
+        "<think>a</think>",
+        "<plan>a</plan>",
+        "<answer>7</answer>",
+        "\\boxed{1}",
+    )
     right = (*right, "\n```py\nx\n```\n", "<data>[1]</data>")
-    wrong = ("", "<plan></plan>", "<answer>8</answer><answer>7</answer>", "\\boxed{1")
+    wrong: tuple[str, ...] = (
+        "",
+        "<plan></plan>",
+        "<answer>8</answer><answer>7</answer>",
+        "\\boxed{1",
+    )
     wrong = (*wrong, "\n```js\nx\n```\n", "<data>[1</data>")
     spec = FormatSpec(
         blocks=("plan", "answer", "data"), think="required", boxed=True, fence="py",

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -131,7 +132,7 @@ STARTS = ["", "<think>a</think>", "<think>a</think><answer>aa</answer><plan>"]
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_work_grows_with_the_reply_at_most(piece: str, start: str) -> None:
-    small, large = (lines_run(lambda n=n: EVERYTHING.check(start + piece * n)) for n in (100, 400))
+    small, large = (lines_run(partial(EVERYTHING.check, start + piece * n)) for n in (100, 400))
     assert large <= 4 * small + 50
 
 

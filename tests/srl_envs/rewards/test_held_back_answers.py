@@ -1,8 +1,7 @@
 """The share of held-back answer pairs that the matcher agrees with."""
 
-from held_back_answers import PAIRS
-
 from srl_envs.rewards import AnswerMatcher
+from tests.srl_envs.rewards.held_back_answers import PAIRS
 
 
 def test_the_matcher_agrees_with_97_percent_of_the_held_back_pairs() -> None:

@@ -35,7 +35,7 @@ MATHS = {
 class Counting:
     """Scores 1 for replies that hold the row's word, and counts how often it is asked."""
 
-    fields = ("word",)
+    fields: tuple[str, ...] = ("word",)
 
     def __init__(self, *, slow: bool = False, fails: bool = False) -> None:
         self.slow, self.fails = slow, fails
@@ -242,8 +242,8 @@ def test_programs_meet_asserts_and_standard_input() -> None:
     assert asserts.score(fenced("def root(x): return math.isqrt(x)"), row) == Score(1.0, "passed")
     assert asserts.score("no program", row) == Score(0.0, "no_code")
     stdin = CodeScorer(CodeSettings(tests="stdin"))
-    row = {"inputs": ["2", "5"], "outputs": ["4", "10"]}
-    assert stdin.score(fenced("print(2 * int(input()))", ""), row) == Score(1.0, "passed")
+    files = {"inputs": ["2", "5"], "outputs": ["4", "10"]}
+    assert stdin.score(fenced("print(2 * int(input()))", ""), files) == Score(1.0, "passed")
 
 
 def test_a_program_cannot_replace_what_the_prefix_gives_the_tests() -> None:

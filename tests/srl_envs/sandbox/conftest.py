@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tiers import executor_of
 
 from srl_envs.sandbox import CodeExecutor, Limits
 from srl_envs.sandbox import server_process as server
+from tests.srl_envs.sandbox.tiers import executor_of
 
 TIERS = ("namespaces", "landlock", "seccomp")
 LIMITS = Limits(cpu_s=0.5, wall_s=20.0, memory_mib=256, output_kib=256)

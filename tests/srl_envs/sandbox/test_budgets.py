@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import descendants, send
-from tiers import executor_of
 
 from srl_envs.errors import ConfigError
 from srl_envs.sandbox import Budget, CodeExecutor, Limits, capacity
 from srl_envs.sandbox.capacity import Capacity, Room, memory_room, process_limit
 from srl_envs.sandbox.jobs import PROCESSORS, processor_crowding
+from tests.srl_envs.sandbox.processes import descendants, send
+from tests.srl_envs.sandbox.tiers import executor_of
 
 ADD = "def solve(a, b): return a + b"
 CALLS = [{"function": "solve", "args": [3, 4], "expected": 7}]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_data import PLAIN
 
 from srl_envs.sandbox import CodeExecutor, same_value
-from srl_envs.sandbox.dispatch import Run
 from srl_envs.sandbox.inside import wire
 from srl_envs.sandbox.inside.exchange import codec
+from srl_envs.sandbox.jobs import Run
+from tests.srl_envs.sandbox.plain_data import PLAIN
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),

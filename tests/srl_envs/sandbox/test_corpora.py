@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from corpora import SHARED, folder
 
 from srl_envs.sandbox import CodeExecutor
 from tests.commit_cases import nightly_but
+from tests.srl_envs.sandbox.corpora import SHARED, folder
 
 BECOME_ORDINARY = """
 import os

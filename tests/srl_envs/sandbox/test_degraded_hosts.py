@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiers import executor_of
 
 from srl_envs.errors import SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
 from srl_envs.sandbox.inside.confinement import syscalls
+from tests.srl_envs.sandbox.tiers import executor_of
 
 MOUNTING = ("mount", "umount2", "pivot_root")
 PROBE = """

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tiers import executor_of, serving
 
 from srl_envs.errors import SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
+from tests.srl_envs.sandbox.tiers import executor_of, serving
 
 LIMITS = Limits(cpu_s=0.3, wall_s=3.0, memory_mib=64, output_kib=64, files=32)
 

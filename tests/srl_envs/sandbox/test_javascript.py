@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiers import executor_of
 
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
+from tests.srl_envs.sandbox.tiers import executor_of
 
 pytestmark = pytest.mark.slow
 

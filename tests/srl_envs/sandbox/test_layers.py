@@ -8,10 +8,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from tiers import executor_of
 
 from srl_envs.sandbox import CodeExecutor
 from srl_envs.sandbox.inside.confinement import filters, kernel, paths, syscalls
+from tests.srl_envs.sandbox.tiers import executor_of
 
 
 def printed(executor: CodeExecutor, program: str) -> str:

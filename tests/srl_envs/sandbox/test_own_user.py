@@ -5,9 +5,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tiers import executor_of, serving
 
 from srl_envs.sandbox import Limits
+from tests.srl_envs.sandbox.tiers import executor_of, serving
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Linux only"),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_data import PLAIN
 
 from srl_envs.sandbox import same_items, same_text, same_value
+from tests.srl_envs.sandbox.plain_data import PLAIN
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tiers import executor_of
 
 from srl_envs.sandbox import PROPERTIES, CodeExecutor, Limits, separation
 from srl_envs.sandbox.separation import SEVERAL
+from tests.srl_envs.sandbox.tiers import executor_of
 
 LIMITS = Limits(cpu_s=2.0, wall_s=20.0, memory_mib=256, output_kib=64)
 TIERS = ("namespaces", "landlock", "seccomp")

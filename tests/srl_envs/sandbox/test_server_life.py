@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from processes import descendants, send
 
 from srl_envs.sandbox import CodeExecutor, Limits, server_process
 from srl_envs.sandbox.server_process import ServerProcess
+from tests.srl_envs.sandbox.processes import descendants, send
 
 pytestmark = pytest.mark.slow
 
@@ -240,12 +241,12 @@ def test_an_interrupted_leader_leaves_the_others_their_results(
             return collect(server, timeout_s)
 
         results: list[bool] = []
-        follower = threading.Thread(
-            target=lambda: (
-                leads.wait(),
-                results.append(executor.run(slow, CALLS)[0].passed is True),
-            )
-        )
+
+        def follow() -> None:
+            leads.wait()
+            results.append(executor.run(slow, CALLS)[0].passed is True)
+
+        follower = threading.Thread(target=follow)
         follower.start()
         with monkeypatch.context() as patch:
             patch.setattr(ServerProcess, "collect", interrupted)
@@ -257,7 +258,7 @@ def test_an_interrupted_leader_leaves_the_others_their_results(
 
 
 def test_coroutines_run_side_by_side() -> None:
-    async def all_of_them(executor: CodeExecutor) -> list[object]:
+    async def all_of_them(executor: CodeExecutor) -> tuple[Any, ...]:
         calls = [executor.run_async(ADD, CALLS) for _ in range(20)]
         scripts = executor.run_stdin_async("print(input())", ["a"], expected=["a"])
         tests = executor.run_asserts_async(ADD, "assert solve(3, 4) == 7")

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tiers import executor_of
 
 from srl_envs.sandbox import CodeExecutor, Limits
+from tests.srl_envs.sandbox.tiers import executor_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 TIERS = ("namespaces", "landlock", "seccomp", "none")

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from idioms import IDIOMS
-from two_faces import CALLS, FORMS, HONEST, SCRIPTS, TESTS
 
 from srl_envs.sandbox import CodeExecutor, Outcome
+from tests.srl_envs.sandbox.idioms import IDIOMS
+from tests.srl_envs.sandbox.two_faces import CALLS, FORMS, HONEST, SCRIPTS, TESTS
 
 pytestmark = pytest.mark.slow
 

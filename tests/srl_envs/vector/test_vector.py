@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import faulty_game
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from srl_envs.errors import (
     VectorError,
 )
 from srl_envs.vector import VectorEnv, VectorStep, episode_seed
+from tests.srl_envs.vector import faulty_game
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 def faulty() -> Iterator[str]:
     srl_envs.register(
         id=faulty_game.ID,
-        entry_point="faulty_game:Count",
+        entry_point="tests.srl_envs.vector.faulty_game:Count",
         mode="mixed",
         options={"broken_starts": "tenths of the episodes that cannot start"},
     )

@@ -1,6 +1,8 @@
 """What Stable-Baselines3 and sb3-contrib themselves do with the numeric views."""
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,13 +44,12 @@ def test_the_view_is_what_they_expect() -> None:
 
 
 @pytest.mark.parametrize("env_id", numeric.list_numeric())
-def test_every_twin_is_learned_from(env_id: str) -> None:
+def test_every_twin_is_learned_from(env_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some updates in random opponents' company; no action of the model is refused."""
     views = [numeric.make_single(env_id) for _ in range(2)]
-    refused = []
+    refused: list[Any] = []
     for made in views:
-        step = made.env.step
-        made.env.step = lambda action, step=step: _watched(step(action), refused)  # type: ignore[method-assign]
+        monkeypatch.setattr(made.env, "step", partial(_watched, made.env.step, refused))
     model = MaskablePPO(
         "MlpPolicy", DummyVecEnv([lambda made=made: made for made in views]), n_steps=8, batch_size=8,
         n_epochs=1, seed=0, device="cpu",
@@ -58,7 +59,8 @@ def test_every_twin_is_learned_from(env_id: str) -> None:
     assert not any(refused)
 
 
-def _watched(result: Any, refused: list[Any]) -> Any:
+def _watched(step: Callable[[Any], Any], refused: list[Any], action: Any) -> Any:
+    result = step(action)
     refused.append(result[-1]["invalid"])
     return result
 
@@ -66,7 +68,7 @@ def _watched(result: Any, refused: list[Any]) -> Any:
 def test_a_trained_model_sits_beside_text_policies(model: Any) -> None:
     env: Any = srl_envs.make("connect_four-v0", **GAME)
     features = numeric.features_of(env)
-    policies = {
+    policies: dict[int, Callable[[str], str]] = {
         0: numeric.text_policy(numeric.sb3_chooser(model), features),
         1: srl_envs.make_bot("connect_four-v0", "middle", 1),
     }

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from srl_envs.testing.episodes import record
 from srl_envs.wrappers import HistoryWindow, Recording, as_single, load_recordings
 
 
-def bots() -> dict[int, object]:
+def bots() -> dict[int, Any]:
     return {seat: srl_envs.make_bot("nim-v0", "random", seat) for seat in (0, 1)}
 
 

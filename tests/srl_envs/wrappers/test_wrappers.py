@@ -106,7 +106,9 @@ def test_a_state_goes_on_in_another_of_the_same_wrappers(env_id: str, stack: str
 @EVERY
 def test_a_transcript_replays_with_the_same_wrappers_and_no_others(stack: str) -> None:
     env = STACKS[stack](srl_envs.make("connect_four-v0"))
-    bots = {seat: srl_envs.make_bot("connect_four-v0", "strong", seat) for seat in (0, 1)}
+    bots: dict[int, Callable[[str], str]] = {
+        seat: srl_envs.make_bot("connect_four-v0", "strong", seat) for seat in (0, 1)
+    }
     if "Noise" in str(env.options):  # a bot cannot read a garbled board
         bots = dict.fromkeys((0, 1), lambda text: f"<action>{len(text) % 7 + 1}</action>")
     transcript = srl_envs.play(env, bots, seed=5)

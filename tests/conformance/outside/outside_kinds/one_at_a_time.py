@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -105,7 +106,8 @@ class OneAtATime:
     async def _write(self, request: GenerationRequest) -> Generation:
         sampling = request.sampling or self.sampling
         prompt = self.base.encode_prompt(request.observation, request.examples)
-        ids, logprobs, finish = [], [], "length"
+        ids, logprobs = list[int](), list[float]()
+        finish: Literal["stop", "length"] = "length"
         room = len(prompt) + sampling.max_new_tokens <= self.base.context_length
         draws = np.random.default_rng(list(request.key)).random(sampling.max_new_tokens)
         for draw in draws if room else ():

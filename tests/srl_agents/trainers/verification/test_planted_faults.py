@@ -149,9 +149,12 @@ def neighbours_adapter(patch: Patch) -> None:
 
 def unweighted_shares(patch: Patch) -> None:
     whole = TrainingBatch.share
-    patch.setattr(
-        TrainingBatch, "share", lambda self, *given: replace(whole(self, *given), whole=None)
-    )
+
+    def unweighted(batch: TrainingBatch, *given: Any) -> TrainingBatch | None:
+        shared: TrainingBatch | None = whole(batch, *given)
+        return shared and replace(shared, whole=None)
+
+    patch.setattr(TrainingBatch, "share", unweighted)
 
 
 def head_without_temperature(patch: Patch) -> None:
