@@ -205,7 +205,8 @@ def errors(root: Path = ROOT) -> dict[str, ErrorClass]:
                     text = (ast.get_docstring(node) or "").partition("\n\n")[0]
                     bases = tuple(map(ast.unparse, node.bases))
                     classes[node.name] = ErrorClass(module, bases, " ".join(text.split()))
-    found, names = {}, {"SRLError"}
+    found: dict[str, ErrorClass] = {}
+    names = {"SRLError"}
     while names:
         found |= {name: classes[name] for name in names if not name.startswith("_")}
         names = {name for name, one in classes.items() if names & {*one.bases}} - {*found}

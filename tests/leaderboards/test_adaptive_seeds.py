@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import main
 
 from benchmarks.league.adaptive_seeds import expected, points, simulate
 from leaderboards.bundles.adaptive_seeds import APART, comparisons, stops
@@ -26,6 +25,7 @@ from srl_agents.league.ratings.intervals import compared, looks
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError
 from tests.chat_server import ChatServer, chat_server
+from tests.leaderboards.command import main
 
 KUHN = load_protocol("kuhn_poker-v0")
 

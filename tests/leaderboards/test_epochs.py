@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import main
 
 from leaderboards.boards.archive import BoardGroup, Entry, merged_store, read_board
 from leaderboards.boards.epochs import changes
@@ -24,6 +23,7 @@ from leaderboards.pages.write import overview, write_site
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.redteam.forger import Forger
 from tests.chat_server import MODEL, chat_server
+from tests.leaderboards.command import main
 
 KUHN = load_protocol("kuhn_poker-v0")
 
