@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.experiments import announced, rows, sweep
+from benchmarks.learning.child_process import commit
 from srl_envs.errors import ConfigError
 from tests.experiments.test_announced import PAGE
 
@@ -99,7 +100,7 @@ def test_every_row_was_run_by_a_commit_that_had_its_page() -> None:
 
 
 def test_a_page_is_looked_up_in_a_commit() -> None:
-    code = sweep.commit()
+    code = commit()
     if sweep.page_at(code, "no_such_page") is None:
         pytest.skip("this is no checkout of the repository")
     assert sweep.page_at(code, "no_such_page") == ""
