@@ -1,4 +1,4 @@
-"""Learners of independent runs play each other: every two of them, in all seats, on unused seeds.
+"""Learners of independent runs play each other: every two of them, in every game and seat, on unused seeds.
 
 A pair that was trained together may have a language of its own. Whether a learner plays with strangers shows
 where runs meet: the matrix beside its blocks of one run each. The bases that learners began as sit at
@@ -24,10 +24,10 @@ from srl_agents.league.matchmaking.arenas import Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
 from srl_agents.league.ratings.focal_returns import SeatedResult
 from srl_agents.league.ratings.intervals import Interval, paired_interval
-from srl_agents.league.ratings.transfer import MeasuredGame, transfer_table
+from srl_agents.league.ratings.transfer import MeasuredGame, mean_of_independent, transfer_table
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.sections.base_models import Base
-from srl_agents.recipes.sections.games import arenas_of
+from srl_agents.recipes.sections.games import Game, arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
@@ -37,7 +37,7 @@ from srl_agents.training.parts.single import sampling_of
 from srl_envs.errors import ConfigError
 
 CROSSPLAY_SEEDS = 4_000_000
-"""Eval seeds from here on are for matches between runs."""
+"""Eval seeds from here on are for matches between runs, and for swap tests."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,8 +64,10 @@ class Player:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossPlay:
-    """What came of it."""
+    """What came of it in one game."""
 
+    game: str
+    """Its name in the recipe."""
     env_id: str
     mode: str
     labels: tuple[str, ...]
@@ -88,6 +90,7 @@ class CrossPlay:
     def numbers(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
+            "game": self.game,
             "env": self.env_id,
             "mode": self.mode,
             "players": list(self.labels),
@@ -147,18 +150,31 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
                 )
     first = recipes[0]
     for run, recipe in zip(runs, recipes, strict=True):
-        game, *others = recipe.games
-        if others or game.seats == 1:
+        if not _met_in(recipe):
             names = ", ".join(own.name for own in recipe.games)
-            why = "several games" if others else "one seat, without other players"
-            raise ConfigError(f"{run} plays {names}: {why}; only runs of one game meet.")
-        other = first.games[0]
-        if (game.env_id, game.options, game.teams) != (other.env_id, other.options, other.teams):
+            raise ConfigError(f"{run} plays {names}: one seat, without other players to meet.")
+        if _rules_of(recipe) != _rules_of(first):
             raise ConfigError(
-                f"{run} plays {game.env_id} with {game.options}, and {runs[0]} {other.env_id} with "
-                f"{other.options}: only runs of one game meet."
+                f"{run} plays {_in_words(recipe)}, and {runs[0]} {_in_words(first)}: only runs of the same "
+                "games meet."
             )
     return first, [*players, *starts.values()]
+
+
+def _met_in(recipe: LeagueRecipe) -> list[Game]:
+    """The games of a recipe that have several seats."""
+    return [game for game in recipe.games if game.seats > 1]
+
+
+def _rules_of(recipe: LeagueRecipe) -> list[str]:
+    """What makes two recipes' games the same, whatever they are named and however they are weighted."""
+    return sorted(
+        canonical_json([game.env_id, game.options, list(game.teams)]) for game in _met_in(recipe)
+    )
+
+
+def _in_words(recipe: LeagueRecipe) -> str:
+    return ", ".join(f"{game.env_id} with {game.options}" for game in _met_in(recipe))
 
 
 def _start_of(base: Base, run: Path, starts: dict[tuple[str, str], Player]) -> Player:
@@ -180,25 +196,54 @@ def cross_play(
     players: Sequence[Player],
     seeds: int,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
-) -> CrossPlay:
-    """Let every two players meet.
+) -> list[CrossPlay]:
+    """Let every two players meet in each game that has several seats.
 
     Args:
-        recipe: of the game, and how replies are sampled.
+        recipe: of the games, and how replies are sampled.
         players: of all runs.
-        seeds: for each two of them, each played in all seat rotations.
+        seeds: for each two of them and each game, each played in all seat rotations.
         progress: called with matches that have ended, and all.
+
+    Returns:
+        One for each game, in the order of the recipe.
 
     Raises:
         ModelError: a model or adapter cannot be loaded.
     """
     by_label = {player.label: player for player in players}
-    env_id = recipe.games[0].env_id
+    specs = _matches(recipe, by_label, seeds)
+    episodes = play_players(recipe, players, specs, progress)
+    return [_found(game, by_label, episodes) for game in _met_in(recipe)]
+
+
+def gains_over_games(found: Sequence[CrossPlay]) -> dict[str, Interval]:
+    """Learner's label -> its mean gain over all games, each game alike; see `CrossPlay.gains`."""
+    labels = dict.fromkeys(label for game in found for label in game.gains)
+    return {
+        label: mean_of_independent([game.gains[label] for game in found if label in game.gains])
+        for label in labels
+    }
+
+
+def play_players(
+    recipe: LeagueRecipe,
+    players: Sequence[Player],
+    specs: Sequence[MatchSpec],
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> list[Episode]:
+    """Play matches whose seats name players by their labels.
+
+    Matches in which our own machinery failed are left out.
+
+    Raises:
+        ModelError: a model or adapter cannot be loaded.
+    """
+    env_id = recipe.games[0].env_id  # models and adapters are the same in every game
     candidates: dict[str, Candidate] = {
-        label: find(player.agent, env_id) for label, player in by_label.items()
+        player.label: find(player.agent, env_id) for player in players
     }
     playing = Playing(env_id=env_id, sampling=sampling_of(recipe), device=recipe.device)
-    specs = _matches(recipe, by_label, seeds)
     policies = {label: seated.policy for label, seated in seat(candidates, playing).items()}
     done = 0
 
@@ -219,23 +264,23 @@ def cross_play(
         finally:
             rollouts.close()
             loop.run(close_engines(policies.values()))
-    return _told(recipe, by_label, [e for e in episodes if e.valid])
+    return [episode for episode in episodes if episode.valid]
 
 
 def _matches(recipe: LeagueRecipe, players: Mapping[str, Player], seeds: int) -> list[MatchSpec]:
-    (game,) = recipe.games
     held = {label: player.seats for label, player in players.items() if player.seats}
-    evaluation = EvaluationSchedule(Arenas(arenas_of((game,))), held)
-    pairings = list(combinations_with_replacement(players, 2))
-    if game.seats > 2 and not game.teams:
-        pairings += [(b, a) for a, b in pairings if a != b]
     first = range(CROSSPLAY_SEEDS, CROSSPLAY_SEEDS + seeds)
-    return evaluation.matches("eval/crossplay", pairings, first)
+    specs: list[MatchSpec] = []
+    for game in _met_in(recipe):
+        evaluation = EvaluationSchedule(Arenas(arenas_of((game,))), held)
+        pairings = list(combinations_with_replacement(players, 2))
+        if game.seats > 2 and not game.teams:
+            pairings += [(b, a) for a, b in pairings if a != b]
+        specs += evaluation.matches("eval/crossplay", pairings, first)
+    return specs
 
 
-def _told(
-    recipe: LeagueRecipe, players: Mapping[str, Player], episodes: Sequence[Episode]
-) -> CrossPlay:
+def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode]) -> CrossPlay:
     cells: dict[tuple[str, str], list[tuple[float, str]]] = {}
     blocks: dict[str, list[tuple[float, str]]] = {
         name: [] for name in ("together", "strangers", "starts")
@@ -243,6 +288,8 @@ def _told(
     results: list[SeatedResult] = []
     for episode in episodes:
         spec, outcomes = episode.spec, episode.result().outcomes
+        if (spec.env_id, spec.options, spec.teams) != (game.env_id, game.options, game.teams):
+            continue
         results.append(SeatedResult(spec.seats, outcomes, spec.cluster))
         names = list(dict.fromkeys(spec.seats))
         for a in names:
@@ -252,11 +299,11 @@ def _told(
         block = _block({players[name].run for name in names})
         if block:
             blocks[block].append((float(np.mean(outcomes)), spec.cluster))
-    (game,) = recipe.games
     measured = MeasuredGame(name=game.name, mode=game.mode, trained=True, results=results)
     begun = {label: player.start for label, player in players.items() if player.start}
     found = {name: _interval(values) if values else None for name, values in blocks.items()}
     return CrossPlay(
+        game=game.name,
         env_id=game.env_id,
         mode=game.mode,
         labels=tuple(players),

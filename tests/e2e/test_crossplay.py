@@ -9,12 +9,20 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.league.crossplay import crossplay
+from srl_agents.cli.league.swap import swap
 from srl_agents.cli.main import main
 from srl_agents.league.agent_names import lineage
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_agents.training.crossplay import cross_play, players_of
+from srl_agents.training.swap_test import (
+    learners_with_seats,
+    swap_matches,
+    swap_result,
+    swap_test,
+)
 from srl_envs.errors import ConfigError
 from tests.training_runs import train_run
 
@@ -40,6 +48,20 @@ def finished(folder: Path, seed: int) -> Path:
     run = folder / f"run{seed}"
     train_run(load(LeagueRecipe, path), run)
     return run
+
+
+def episode_of(spec: MatchSpec, outcomes: tuple[float, ...]) -> Episode:
+    """A match of no turns."""
+    return Episode(
+        spec=spec,
+        trajectories=tuple(
+            Trajectory(
+                seat=seat, policy=name, turns=(), outcome=own, total_reward=own, components={}
+            )
+            for seat, (name, own) in enumerate(zip(spec.seats, outcomes, strict=True))
+        ),
+        termination="ok",
+    )
 
 
 @pytest.mark.nightly
@@ -96,13 +118,19 @@ def test_a_pair_of_roles_is_told_what_it_is_worth_to_strangers_and_more_than_its
     assert [player.label for player in players] == [
         "one:alice", "one:bob", "two:alice", "two:bob", "start:tiny",
     ]  # fmt: skip
-    found = cross_play(recipe, players, 2)
+    (found,) = cross_play(recipe, players, 2)
     assert set(found.team_gains) == {"together", "strangers"}
     assert set(found.gains) == {player.label for player in players[:4]}
     assert found.starts is not None
     assert found.strangers is not None
     gain = found.strangers.estimate - found.starts.estimate
     assert found.team_gains["strangers"].estimate == pytest.approx(gain)
+
+    swapped = swap_test(runs[0], 3)
+    assert set(swapped.learners) == {"alice", "bob"}
+    assert swapped.own.clusters == 3
+    own = cross_play(recipe, players[:2], 3)[0].cells["one:alice", "one:bob"]
+    assert swapped.own.estimate == pytest.approx((1 + own.estimate) / 2), "one rule for both"
 
 
 def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
@@ -120,8 +148,8 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "c/adapters/bob")
 
     for names, words in (
-        (("a", "b"), "only runs of one game meet"),
-        (("d", "b"), "nim-v0, kuhn_poker-v0: several games"),
+        (("a", "b"), "only runs of the same games meet"),
+        (("d", "b"), "only runs of the same games meet"),
         (("e", "b"), "math_duel-v0: one seat"),
         (("a", "c"), "has not exported 'bob'"),
         (("a", "nowhere"), "holds no run"),
@@ -130,3 +158,55 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
             players_of([tmp_path / name for name in names])
     with pytest.raises(ConfigError, match="name two or more"):
         crossplay([str(tmp_path / "a")])
+    with pytest.raises(ConfigError, match="seats are exchanged in one"):
+        learners_with_seats(tmp_path / "d")
+    with pytest.raises(ConfigError, match="use 2 or more"):
+        swap([str(tmp_path / "a"), "--seeds", "1"])
+    free = (tmp_path / "b/recipe.yaml").read_text().replace("\nseats: {alice: [0], bob: [1]}", "")
+    (tmp_path / "b/recipe.yaml").write_text(free)
+    with pytest.raises(ConfigError, match="no two learners have seats of their own"):
+        learners_with_seats(tmp_path / "b")
+    game, held, starts = learners_with_seats(tmp_path / "a")
+    assert [held[seat].learner for seat in (0, 1)] == ["alice", "bob"]
+    specs = swap_matches(game, held, starts, 2)
+    assert [(spec.schedule, spec.seats) for spec in specs[::2]] == [
+        ("eval/own", ("a:alice", "a:bob")),
+        ("eval/swap", ("a:bob", "a:alice")),
+        ("eval/start", ("start:deep", "start:shallow")),
+    ]
+    # by hand: seat 0 wins in own seats on both seeds; exchanged, seat 0 wins on the first only
+    paid = {"own": (1.0, 1.0), "swap": (1.0, -1.0), "start": (0.0, 0.0)}
+    episodes = [
+        episode_of(spec, (won, -won))
+        for spec in specs
+        for won in (paid[spec.schedule.removeprefix("eval/")][spec.seed % 2],)
+    ]
+    found = swap_result(game, held, episodes)
+    assert found.own.estimate == found.swapped.estimate == found.start.estimate == 0.5
+    assert found.learners["alice"].estimate == pytest.approx(1.0 - (0.0 + 1.0) / 2)
+    assert found.learners["bob"].estimate == pytest.approx(0.0 - (1.0 + 0.0) / 2)
+
+
+@pytest.mark.slow
+def test_runs_of_several_games_meet_in_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    games = (
+        "\nenvironments: [{env: nim-v0}, {env: kuhn_poker-v0}, "
+        "{env: math_duel-v0, env_options: {players: 1}}]"
+    )
+    recipe = tmp_path / "games.yaml"
+    text = RECIPE.format(env="nim-v0", seed=0).replace("\nenv: nim-v0", games)
+    recipe.write_text(text.replace("\nseats: {alice: [0], bob: [1]}", ""))
+    for name in ("one", "two"):
+        train_run(load(LeagueRecipe, recipe), tmp_path / name)
+    capsys.readouterr()
+    runs = [str(tmp_path / name) for name in ("one", "two")]
+    plot = tmp_path / "matrix.svg"
+    assert main(["league", "crossplay", *runs, "--seeds", "2", "--json", "--plot", str(plot)]) == 0
+    found = json.loads(capsys.readouterr().out)["games"]
+    assert [game["game"] for game in found] == ["nim-v0", "kuhn_poker-v0"]
+    for game in found:
+        assert {cell["seeds"] for cell in game["cells"]} == {2}
+        assert "one:alice" in game["gains"]
+    assert plot.read_text().count("<rect") == sum(len(game["cells"]) for game in found)

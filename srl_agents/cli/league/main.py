@@ -13,6 +13,7 @@ SUBCOMMANDS = {
     "resume": "continue an interrupted run",
     "exploit": "train an exploiter against one frozen version, and report its score",
     "crossplay": "let the learners of several runs play each other",
+    "swap": "let learners with seats of their own exchange them",
     "export": "write a store as Parquet files",
 }
 HELP = "\n".join(
@@ -27,6 +28,7 @@ HELP = "\n".join(
         "  srl league resume runs/quickstart-tiny-seed0",
         "  srl league exploit runs/quickstart-tiny-seed0 alice@30",
         "  srl league crossplay runs/quickstart-tiny-seed0 runs/quickstart-tiny-seed1",
+        "  srl league swap runs/roles-hanabi-seed0",
         "  srl league export runs/quickstart-tiny-seed0 --out parquet",
     ]
 )

@@ -105,14 +105,16 @@ def over_games(rows: Sequence[Gain], *, trained: bool) -> dict[str, Interval]:
     for row in rows:
         if row.trained == trained:
             own[row.learner].append(row.gain)
-    return {
-        learner: Interval.around(
-            float(np.mean([gain.estimate for gain in gains])),
-            math.sqrt(sum(gain.half_width**2 for gain in gains)) / len(gains),
-            min(gain.clusters for gain in gains),
-        )
-        for learner, gains in own.items()
-    }
+    return {learner: mean_of_independent(gains) for learner, gains in own.items()}
+
+
+def mean_of_independent(intervals: Sequence[Interval]) -> Interval:
+    """The interval of the mean of estimates that err independently, each with the same weight."""
+    return Interval.around(
+        float(np.mean([own.estimate for own in intervals])),
+        math.sqrt(sum(own.half_width**2 for own in intervals)) / len(intervals),
+        min(own.clusters for own in intervals),
+    )
 
 
 _Met = tuple[str, str, tuple[int, ...]]

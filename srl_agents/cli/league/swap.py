@@ -1,0 +1,68 @@
+"""`srl league swap RUN`: learners with seats of their own exchange them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from srl_agents.cli.command_line import read_options
+from srl_agents.cli.league.crossplay import text_of
+from srl_agents.cli.options import JSONOptions, RunFolderOptions
+from srl_agents.records import plain_json
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = """Let the exported learners of a run exchange their seats, on eval seeds.
+
+For runs whose learners have seats of their own (`seats: {alice: [0], bob: [1]}`). A team that took on roles
+plays worse when its members exchange seats; a team whose members learned the same does not.
+
+Examples:
+  srl league swap runs/roles-hanabi-seed0
+  srl league swap runs/roles-hanabi-seed0 --seeds 128 --json
+"""
+
+
+@dataclass(frozen=True)
+class SwapOptions(RunFolderOptions, JSONOptions):
+    """Whose seats, and how much is played."""
+
+    seeds: int = 64
+    """Each is played in own seats, in exchanged ones, and by what the learners began as."""
+
+
+def swap(argv: list[str]) -> int:
+    """Run the command; see `srl league swap --help`."""
+    options = read_options(
+        SwapOptions, command="srl league swap", description=DESCRIPTION, argv=argv
+    )
+    if options.seeds < 2:
+        raise ConfigError(f"--seeds {options.seeds}: use 2 or more; an interval needs them.")
+    from srl_agents.training.swap_test import numbers, swap_test
+
+    def show_progress(done: int, count: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{done} of {count} matches", end="", file=sys.stderr)
+
+    try:
+        found = swap_test(options.run, options.seeds, show_progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "interrupted. Nothing is kept; the same command begins again."
+        ) from None
+    if options.json:
+        print(plain_json(numbers(found), indent=2))
+        return 0
+    print(
+        f"{found.game} ({found.mode}), mean return, (1 + outcome) / 2, on {found.own.clusters} seeds"
+    )
+    for name, cell in (
+        ("own seats:", found.own),
+        ("exchanged seats:", found.swapped),
+        ("untrained:", found.start),
+    ):
+        low, high = max(0.0, cell.low), min(1.0, cell.high)
+        print(f"{name:16} {cell.estimate:.3f} [{low:.3f}, {high:.3f}]")
+    print(f"{'drop:':16} {text_of(found.drop)}")
+    for learner, cell in found.learners.items():
+        print(f"{learner}, own seats minus others': {text_of(cell)}")
+    return 0
