@@ -2,11 +2,12 @@
 
     python -m benchmarks.league.gates [--runs 2500] [--json FILE]
 
-Three tables. *Kinds*: scores of many shapes, for candidates of strength elo0 (each promotion is an error)
-and elo1 (each other end is one); errors with the upper end of their 95 % interval, candidates that the end
-of the test left undecided, and mean pairs beside those of the rule of commit 2582fa9. *Rules*: the same for
-other rules on the kinds that tell them apart, with a fifth of the candidates. *Strengths*: mirrored games of
-candidates from weak to strong, beside the rule that leagues use most, 55 % of the last 100 games.
+Three tables. *Kinds*: scores of many shapes, for candidates as strong as the best (each promotion is an
+error) and elo1 (each other end is one); errors with the upper end of their 95 % interval, candidates that
+the end of the test left undecided, and mean pairs beside those of the rule of commit 2582fa9. *Rules*: the
+same for other rules on the kinds that tell them apart, with a fifth of the candidates. *Strengths*:
+mirrored games of candidates from weak to strong, beside the rule that leagues use most, 55 % of the last
+100 games.
 
 With ``--json`` each row is written when it is done, and a run that was stopped goes on after the last one.
 Settings and number of candidates are part of a row's name. Takes about 8 minutes of one processor.

@@ -135,9 +135,8 @@ class TransformersSettings(EngineSettings, StepSettings):
     """GiB of host memory for prompts that ``cache_gib`` has no room for, at most; each is written and fetched
     only where that is faster than computing, by what was measured. Not in order ``exact``."""
     disk_gib: float = 0.0
-    """GiB of files for those that ``host_gib`` has no room for, likewise."""
-    disk_folder: str = ""
-    """Folder of these files until the engine is closed; empty: in the run's folder."""
+    """GiB of files for those that ``host_gib`` has no room for, likewise; in the run's folder, until the
+    engine is closed."""
 
     def __post_init__(self) -> None:
         if self.live_gib is not None and not 0 < self.live_gib < float("inf"):
@@ -177,7 +176,7 @@ class TransformersSettings(EngineSettings, StepSettings):
             tiers=TierSettings(
                 host_bytes=int(self.host_gib * 2**30),
                 disk_bytes=int(self.disk_gib * 2**30),
-                folder=Path(self.disk_folder) if self.disk_folder else site.folder / "kv",
+                folder=site.folder / "kv",
                 eviction=self.eviction,
             ),
         )

@@ -302,7 +302,6 @@ class CriticRows:
             discount=settings.discount,
             trace=settings.trace,
             turn_trace=settings.turn_trace,
-            normalise=settings.normalise_advantages,
         )
         values["value/explained_var"] = explained_variance(judgement)
         batch, more = weighed(self.credit.settings, own, judgement, self.teachers(learner))

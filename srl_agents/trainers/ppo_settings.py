@@ -50,8 +50,6 @@ class PPOSettings(TokenLossSettings):
     """GAE's lambda from token to token, in [0, 1]."""
     turn_trace: float | None = None
     """GAE's lambda from turn to turn; None: the same as trace."""
-    normalise_advantages: bool = True
-    """Centre and scale the advantages over the batch's tokens."""
     critic: Literal["detached", "shared", "base", "adapter"] = "detached"
     """What the value head reads: the policy's last hidden state without or with gradient, that of
     the frozen base, or that of an adapter of its own."""
@@ -149,11 +147,11 @@ class PPOSettings(TokenLossSettings):
             if getattr(plan.credit, name) != getattr(untouched, name):
                 raise ConfigError(
                     f"credit.{name}: algorithm 'ppo' takes advantages from its critic and does not "
-                    "read it; see discount, trace and normalise_advantages in training."
+                    "read it; see discount and trace in training."
                 )
         if plan.scale_advantages:
             raise ConfigError(
-                "scale_advantages: algorithm 'ppo' has no groups; see training.normalise_advantages."
+                "scale_advantages: algorithm 'ppo' has no groups; it scales over the batch's tokens."
             )
         if plan.credit.potential and self.discount != 1:
             raise ConfigError(

@@ -87,18 +87,12 @@ class DeltaSettings(TransportSettings):
 
     crosses_processes: ClassVar[bool] = True
     kind: str = "delta"
-    anchor_every: int = 8
-    """Versions from one that is written whole to the next; 1 writes all whole."""
-
-    def __post_init__(self) -> None:
-        if self.anchor_every < 1:
-            raise ConfigError(f"anchor_every={self.anchor_every}: use 1 or more.")
 
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
         """See `TransportSettings`."""
         from srl_agents.transports.delta import DeltaTransport  # noqa: PLC0415 - torch: seconds
 
-        return DeltaTransport(folder, self.anchor_every)
+        return DeltaTransport(folder)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,7 @@ roles: {eve: main_exploiter}
 lora: {rank: 2, alpha: 4}
 rollout: {start_states: 1, group_size: 4, max_new_tokens: 6}
 opponents: {preset: competitive, payoff_pairs: 1, past_limit: 2, retention: {support: true}}
-promotion: {elo1: 800, alpha: 0.4, beta: 0.4, min_pairs: 2, batch_pairs: 2, anchor_pairs: 1, anchor_margin: 1}
+promotion: {elo1: 800, alpha: 0.4, beta: 0.4, min_pairs: 2, anchor_pairs: 1, anchor_margin: 1}
 exploiters: {patience: 1}
 training: {learning_rate: 0.01, optimizer: adamw_8bit}
 evaluation: {every: 2, pairs: 1, final_pairs: 1, bots: [random]}

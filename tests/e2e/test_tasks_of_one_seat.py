@@ -70,7 +70,7 @@ def test_a_task_of_one_seat_is_trained_gated_rated_without_elo_and_reported(
             "updates=2",
             "evaluation={every: 1, pairs: 2, final_pairs: 3, bots: [random]}",
             "snapshot_every=1",
-            "promotion={elo1: 800, alpha: 0.4, beta: 0.4, min_pairs: 2, batch_pairs: 2, anchor_pairs: 1, "
+            "promotion={elo1: 800, alpha: 0.4, beta: 0.4, min_pairs: 2, anchor_pairs: 1, "
             "anchor_margin: 0.9}",
         ],
     )

@@ -379,4 +379,4 @@ def _own_folder(parent: Path | None) -> Path:
             parent.mkdir(parents=True, exist_ok=True)
         return new_folder("kv", parent)
     except OSError as error:
-        raise ConfigError(f"disk_folder={parent}: cannot be written ({error}).") from error
+        raise ConfigError(f"engine.disk_gib: {parent} cannot be written ({error}).") from error

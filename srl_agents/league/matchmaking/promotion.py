@@ -1,7 +1,7 @@
 """Promotion of a candidate: a sequential test on mirrored pairs, then one against the anchors.
 
 A pair is one seed played in both seats; its score is the candidate's points per game. A candidate is to be
-stronger than the best of its lineage by ``elo1``; one that is stronger by ``elo0`` only is to stay out. Then
+stronger than the best of its lineage by ``elo1``; one that is only as strong is to stay out. Then
 the anchors, other agents that stay as they are: on common seeds the candidate may not take fewer points from
 them than the best by ``anchor_margin``. In a cooperative game both tests run on ``half_difference`` of two
 returns on one seed.
@@ -30,20 +30,16 @@ _LEAST_STEP = 1e-9
 class PromotionSettings:
     """The gate between a candidate and the best version of its lineage."""
 
-    elo0: float = 0.0
-    """A candidate this much stronger is not worth a promotion. Elo by points per game, ties counted as
-    half a win: 35 is 55 % of the points."""
     elo1: float = 35.0
-    """A candidate this much stronger is."""
+    """A candidate this much stronger is worth a promotion; one that is as strong as the best is not. Elo by
+    points per game, ties counted as half a win: 35 is 55 % of the points."""
     alpha: float = 0.05
-    """Chance to promote a candidate of strength elo0."""
+    """Chance to promote a candidate that is only as strong."""
     beta: float = 0.05
-    """Chance to keep the old one although the candidate's strength is elo1. With ``alpha`` and the two
-    strengths it decides how many pairs are played: a smaller gap between them takes more, at most 20,000."""
+    """Chance to keep the old one although the candidate's strength is elo1. With ``alpha`` and ``elo1`` it
+    decides how many pairs are played: a smaller ``elo1`` takes more, at most 20,000."""
     min_pairs: int = 20
-    """Mirrored pairs before the first decision."""
-    batch_pairs: int = 20
-    """Pairs that are played at once; the decision is the same for any number."""
+    """Mirrored pairs before the first decision, and those that are played at once after it."""
     anchor_pairs: int = 30
     """Mirrored pairs per anchor that candidate and best both play on the same seeds, at once, until the
     second test decides; 0 skips it."""
@@ -52,15 +48,14 @@ class PromotionSettings:
     with a chance of ``alpha``, one that loses nothing stays out with a chance of ``beta``."""
 
     def __post_init__(self) -> None:
-        if not self.elo1 > self.elo0:
-            raise ConfigError(f"elo1={self.elo1}: use more than elo0={self.elo0}.")
+        if not self.elo1 > 0:
+            raise ConfigError(f"elo1={self.elo1}: use more than 0.")
         for name in ("alpha", "beta"):
             value = getattr(self, name)
             if not 0 < value < 0.5:
                 raise ConfigError(f"{name}={value}: a chance of error lies between 0 and 0.5.")
-        for name in ("min_pairs", "batch_pairs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        if self.min_pairs < 1:
+            raise ConfigError(f"min_pairs={self.min_pairs}: use 1 or more.")
         if self.anchor_pairs < 0 or not 0 < self.anchor_margin <= 1:
             raise ConfigError(
                 f"anchor_pairs={self.anchor_pairs}, anchor_margin={self.anchor_margin}: use 0 or "
@@ -72,7 +67,7 @@ class PromotionSettings:
     def against_best(self) -> MeanTest:
         """Test of the points per game against the best, one score per mirrored pair."""
         return MeanTest(
-            low=expected_score(self.elo0),
+            low=expected_score(0),
             high=expected_score(self.elo1),
             alpha=self.alpha,
             beta=self.beta,
@@ -96,18 +91,18 @@ class PromotionSettings:
 
     def _refuse_endless(self) -> None:
         test = self.against_best
-        given = f"elo0={self.elo0:g}, elo1={self.elo1:g}, alpha={self.alpha:g}, beta={self.beta:g}"
+        given = f"elo1={self.elo1:g}, alpha={self.alpha:g}, beta={self.beta:g}"
         if test.step < _LEAST_STEP:
             raise ConfigError(
-                f"{given}: both strengths mean the same points per game. Put them nearer to 0."
+                f"{given}: as strong and that much stronger mean the same points per game. Raise elo1."
             )
         if test.most > MOST_PAIRS:
-            gap = math.ceil((self.elo1 - self.elo0) * math.sqrt(test.most / MOST_PAIRS) * 1.01)
-            wider = replace(test, high=expected_score(self.elo0 + gap))
-            enough = f" by {gap} or more" if wider.most <= MOST_PAIRS else " by far more"
+            gap = math.ceil(self.elo1 * math.sqrt(test.most / MOST_PAIRS) * 1.01)
+            wider = replace(test, high=expected_score(gap))
+            enough = f"to {gap} or more" if wider.most <= MOST_PAIRS else "by far"
             raise ConfigError(
                 f"{given}: one candidate may take {test.most:,} mirrored pairs, at most {MOST_PAIRS:,} are "
-                f"allowed. Put elo1 above elo0{enough}, or raise alpha and beta."
+                f"allowed. Raise elo1 {enough}, or alpha and beta."
             )
         most = self.against_anchors.most
         if self.anchor_pairs and most > MOST_PAIRS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
@@ -111,6 +112,15 @@ REMOVED: dict[str, tuple[Any, str]] = {
     "exploiters.beaten_at": (0.7, "set exploiters.patience"),
     "exploiters.reset_chance": (0.25, "set exploiters.patience"),
     "coordination.teacher_limit": (5.0, "set coordination.teacher_weight"),
+    "promotion.elo0": (0.0, "raise promotion.elo1"),
+    "promotion.batch_pairs": (20, "set promotion.min_pairs"),
+    "transport.anchor_every": (
+        8,
+        "take transport {{kind: files}}, which writes all versions whole",
+    ),
+    "training.normalise_advantages": (True, "lower training.learning_rate"),
+    "reward_model.centering": (0.01, "lower reward_model.weight"),
+    "engine.disk_folder": ("", "link RUN/kv to a faster disk"),
 }
 """Dotted key of an earlier release -> the value that runs have now, and what to set instead. Folders of runs
 name every key, so a key with this value is dropped."""
@@ -133,6 +143,6 @@ def _drop(data: dict[str, Any], place: str, key: str) -> None:
     value, instead = values.pop(name), REMOVED[key][1]
     if value != REMOVED[key][0]:
         raise ConfigError(
-            f"{place}: {key}={value!r}: this setting was removed, runs have {REMOVED[key][0]:g}. Leave it "
-            f"out, or {instead}."
+            f"{place}: {key}={value!r}: this setting was removed, runs have {json.dumps(REMOVED[key][0])}. "
+            f"Leave it out, or {instead}."
         )

@@ -9,9 +9,11 @@ from typing import Any
 from srl_agents.credit.preferences import PairSettings
 from srl_agents.trainers.update_settings import (
     UpdateSettings,
-    check_not_negative,
     check_positive,
 )
+
+CENTERING = 0.01
+"""Weight of the squared sum of a pair's scores, which have no zero of their own (arXiv:2312.09244)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,16 +36,12 @@ class RewardModelSettings(UpdateSettings):
     """Most that the mean judgement of an episode's replies adds to its reward, or takes from it."""
     ready_pairs: int = 64
     """Pairs that it must have learned from before its scores count."""
-    centering: float = 0.01
-    """Weight of the squared sum of a pair's scores, which have no zero of their own
-    (arXiv:2312.09244)."""
     pairs: PairSettings = field(default_factory=lambda: PairSettings(sources=("rank",)))
     """Which attempts are compared; by total reward, so the source is always ``rank``."""
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
         check_positive(self, "weight", "ready_pairs", "rank")
-        check_not_negative(self, "centering")
 
     def to_trl(self, output_dir: Path, *, seed: int, cpu: bool) -> Any:
         """TRL's `RewardConfig`."""
@@ -51,6 +49,6 @@ class RewardModelSettings(UpdateSettings):
 
         return RewardConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
-            center_rewards_coefficient=self.centering or None,
+            center_rewards_coefficient=CENTERING,
             max_length=None,
         )

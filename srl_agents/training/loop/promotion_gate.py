@@ -44,7 +44,7 @@ class PromotionGate:
         test = self.settings.against_best
         found = self._ask(
             test,
-            self.settings.batch_pairs,
+            self.settings.min_pairs,
             lambda seeds: self._batch(learner, candidate, best, seeds),
         )
         against = f"{label_of(candidate)} against {label_of(best)}: {found.scores} pairs, "

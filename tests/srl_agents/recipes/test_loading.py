@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_agents.coordination.distillation import DistillationSettings
+from srl_agents.engines.settings import TransformersSettings
+from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.recipes.loading import find_recipe, load, read_values
 from srl_agents.recipes.sections.other_names import REMOVED
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.trainers.ppo_settings import PPOSettings
+from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
+from srl_agents.transports.settings import DeltaSettings, FilesSettings
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build, dump
 
@@ -112,13 +117,20 @@ def test_an_unknown_recipe_names_the_nearest_shipped_one() -> None:
 
 
 def test_removed_settings_at_their_values_resume_and_others_name_what_replaces_them() -> None:
-    plain = dump(LeagueRecipe(name="r", model="tiny", env="nim-v0"))
+    recipe = LeagueRecipe(
+        name="r",
+        model="tiny",
+        env="nim-v0",
+        promotion=PromotionSettings(),
+        reward_model=RewardModelSettings(),
+        engine=TransformersSettings(),
+        transport=FilesSettings(),
+    )
+    plain = dump(recipe)
     for key, (value, _) in REMOVED.items():
         section, name = key.split(".")
         plain[section][name] = value
-    assert read_values(LeagueRecipe, plain, "recipe.yaml") == LeagueRecipe(
-        name="r", model="tiny", env="nim-v0"
-    )
+    assert read_values(LeagueRecipe, plain, "recipe.yaml") == recipe
     plain["survival"]["loss_growth"] = 20.0
     with pytest.raises(ConfigError, match=r"runs have 1000.*survival\.policies") as raised:
         read_values(LeagueRecipe, plain, "recipe.yaml")
@@ -128,6 +140,12 @@ def test_removed_settings_at_their_values_resume_and_others_name_what_replaces_t
 def test_no_removed_setting_is_a_setting() -> None:
     plain = dump(LeagueRecipe(name="r", model="tiny", env="nim-v0"))
     plain["coordination"] = dump(DistillationSettings())
+    plain["promotion"], plain["reward_model"] = (
+        dump(PromotionSettings()),
+        dump(RewardModelSettings()),
+    )
+    plain["engine"] = dump(TransformersSettings())
+    plain["training"], plain["transport"] = dump(PPOSettings()), dump(DeltaSettings())
     for key in REMOVED:
         section, name = key.split(".")
         assert name not in plain[section]

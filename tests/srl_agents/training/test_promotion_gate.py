@@ -15,7 +15,7 @@ from srl_agents.training.loop.promotion_gate import PromotionGate
 from srl_envs.core import Mode
 
 CANDIDATE, BEST, ANCHOR = WeightVersion("alice", 5, "d" * 16), "tiny", "bot:middle"
-SETTINGS = PromotionSettings(elo1=150, batch_pairs=10, anchor_pairs=10, anchor_margin=0.3)
+SETTINGS = PromotionSettings(elo1=150, anchor_pairs=10, anchor_margin=0.3)
 
 
 class Table:
@@ -97,4 +97,4 @@ def test_a_gate_whose_matches_are_all_void_ends() -> None:
     table = Table({}, void=1)
     passed, _ = judge(table)
     assert not passed
-    assert len(table.specs) <= 2 * (2 * SETTINGS.against_best.most + SETTINGS.batch_pairs)
+    assert len(table.specs) <= 2 * (2 * SETTINGS.against_best.most + SETTINGS.min_pairs)
