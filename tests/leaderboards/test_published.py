@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.boards.archive import CHANGELOG, PUBLISHED, Entry, read_board
+from leaderboards.boards.archive import CHANGELOG, EXPLOITS, PUBLISHED, Entry, read_board
 from leaderboards.bundles.verify import verify
+from leaderboards.exploits.evidence import read_evidence, read_exploits
+from leaderboards.exploits.retrial import retried
 from srl_envs import list_envs
 
 ENTRIES = [entry for group in read_board().groups for entry in group.entries]
@@ -55,6 +57,23 @@ def test_nothing_names_a_place_on_somebodys_machine() -> None:
         text = (entry.bundle.folder / "manifest.json").read_text()
         assert "/tmp/" not in text
         assert str(Path.home()) not in text
+
+
+def test_bounds_fit_the_board_and_name_whom_a_search_beat() -> None:
+    found, set_aside = read_exploits(PUBLISHED, read_board().groups)
+    assert set_aside == []
+    assert len(found) >= 18
+    assert {agent for _, agent in found} == {"bot:strong"}
+    beaten = {protocol for (protocol, _), known in found.items() if known.gain.low > 0}
+    assert beaten == {"blotto-v0", "commons-v0", "iterated_dilemma-v0"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["commons-v0", "kuhn_poker-v0", "schema_relay-v0"])
+def test_a_published_bound_plays_again(protocol: str) -> None:
+    """The others: `srl leaderboard verify leaderboards/published`."""
+    (path,) = (PUBLISHED / EXPLOITS / protocol).iterdir()
+    assert retried(read_evidence(path)) == ""
 
 
 @pytest.mark.slow

@@ -9,6 +9,14 @@ import pytest
 
 from tests.leaderboards.shown_site import NASTY, arrived, find, first_match, go, texts, wait_until
 
+from leaderboards.pages.build import store_site, write_site
+from srl_agents.agents.players import ScriptedPolicy
+from srl_agents.league.store.history import AgentVersion, LeagueStore
+from srl_agents.records import MatchSpec
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
+from tests.browser import emulate, fresh, violations
+
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 from selenium.webdriver.common.keys import Keys  # noqa: E402  (after the skip)
@@ -135,3 +143,49 @@ def test_connect_four_is_drawn_with_the_new_piece_ringed(page: WebDriver) -> Non
     assert drawn == [15, 1, 1, 1, 1]
     assert find(page, "figure.board svg").get_attribute("aria-label").endswith("..... / ..XO.")
     assert texts(page, "figure.board .seat-name") == [f"X: seat 0, {NASTY}", "O: seat 1, b"]
+
+
+DRAWN = {
+    "kuhn_poker-v0": r"Hand \d: own card [JQK], the other's (hidden|[JQK]); ",
+    "blotto-v0": r"Fields worth [\d, ]+; in round \d you sent [\d ]+, the other [\d ]+",
+    "hanabi_mini-v0": r"played: red \d, .*your cards: ",
+}
+
+
+@pytest.fixture(scope="module")
+def drawn_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real episodes of games whose seats see cards or fields."""
+    folder = tmp_path_factory.mktemp("drawn")
+    names = {"bot:random": ScriptedPolicy("random"), "bot:strong": ScriptedPolicy("strong")}
+    runner = Rollouts(names, root_seed=0)
+    with LeagueStore(folder / "league.db") as store:
+        for name in names:
+            store.add_agent(AgentVersion(agent_id=name, lineage=name, role="anchor"))
+        specs = [
+            MatchSpec(env_id=env, seed=seed, split="eval", seats=("bot:strong", "bot:random"))
+            for env in DRAWN for seed in range(2)
+        ]  # fmt: skip
+        episodes = runner.play(specs, finished=TranscriptLog(folder / TRANSCRIPTS).add)
+        runner.close()
+        store.report_many((episode.spec, episode.result()) for episode in episodes)
+        data, shown = store_site(store, folder / TRANSCRIPTS)
+        return write_site(data, folder / "site", shown)
+
+
+@pytest.mark.parametrize("env", DRAWN)
+def test_cards_and_fields_of_a_seat_are_drawn(env: str, browser, drawn_site: Path) -> None:
+    fresh(browser, drawn_site.as_uri())
+    go(browser, drawn_site, f"board={env}")
+    links = "return document.querySelector('[aria-label=Replays] tbody a').href.split('#')[1]"
+    match = str(browser.execute_script(links))
+    go(browser, drawn_site, match)
+    for width in (1400, 390):
+        for theme in ("light", "dark"):
+            emulate(browser, width=width, theme=theme)
+            assert violations(browser) == [], (width, theme)
+    find(browser, "body").send_keys(Keys.END)
+    labels = "return [...document.querySelectorAll('.seat figure svg')].map((e) => e.ariaLabel)"
+    found = browser.execute_script(labels)
+    assert found
+    assert all(re.search(DRAWN[env], label) for label in found), found
+    assert browser.get_log("browser") == []

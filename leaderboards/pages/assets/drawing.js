@@ -33,6 +33,68 @@
     return svg("svg", { class: "drawn", viewBox: `0 0 ${wide} ${tall}`, width: wide, height: tall, role: "img", "aria-label": `Heaps: ${now.join(", ")}` }, ...nodes);
   }
 
+  // --- what one seat sees ----------------------------------------------------------------------
+
+  const CARD_W = 74, CARD_H = 60, GAP = 10;
+  const last = (text, pattern) => [...text.matchAll(pattern)].pop() || null;
+  const word = (kind, x, y, text) => svg("text", { class: kind, x, y }, text);
+
+  // Rows of cards, each with a name before it: [[name, [[text, kind], ...]], ...]
+  function rowsOfCards(rows, label) {
+    const nodes = [], left = 120, most = Math.max(...rows.map(([, cards]) => cards.length), 1);
+    rows.forEach(([name, cards], i) => {
+      const y = i * (CARD_H + GAP);
+      nodes.push(word("place first", 0, y + CARD_H / 2, name));
+      cards.forEach(([text, kind], j) => {
+        const x = left + j * (CARD_W + GAP);
+        nodes.push(svg("rect", { class: `face ${kind}`, x: x + 1, y: y + 1, width: CARD_W - 2, height: CARD_H - 2, rx: 7 }));
+        text.split("\n").forEach((line, k, all) => nodes.push(word("card-text", x + CARD_W / 2, y + CARD_H / 2 + (k - (all.length - 1) / 2) * 15, line)));
+      });
+    });
+    const [wide, tall] = [left + most * (CARD_W + GAP), rows.length * (CARD_H + GAP) - GAP];
+    return svg("svg", { class: "drawn", viewBox: `0 0 ${wide} ${tall}`, width: wide, height: tall, role: "img", "aria-label": label }, ...nodes);
+  }
+
+  function poker(text) {
+    const now = last(text, /^Hand (\d+) of \d+\. Your card: (\w+)\. In the pot: you (\d+), they (\d+)\. Betting: (.+)\.$/gm);
+    const over = now ? null : last(text, /^Hand (\d+): your card (\w+), theirs (\w+|not shown)\. Betting: (.+)\. Your chips: ([+-]\d+)\.$/gm);
+    if (!now && !over) return null;
+    const theirs = now || over[3] === "not shown" ? ["?", "back"] : [over[3], ""];
+    const said = now ? `pot ${now[3]} + ${now[4]}` : `${over[5]} chips`;
+    return rowsOfCards([[`hand ${(now || over)[1]}`, [[(now || over)[2], "own"], theirs, [said, "plain-face"]]]],
+      `Hand ${(now || over)[1]}: own card ${(now || over)[2]}, the other's ${theirs[0] === "?" ? "hidden" : theirs[0]}; ${now ? `in the pot ${now[3]} and ${now[4]}` : `${over[5]} chips`}`);
+  }
+
+  function fields(text) {
+    const worth = last(text, /^Field values: ([\d ]+)$/gm);
+    if (!worth) return null;
+    const values = worth[1].trim().split(" "), round = last(text, /^Round (\d+): you sent ([\d ]+); other sent ([\d ]+); score ([+-]\d+)$/gm);
+    const rows = [["field's value", values.map((value) => [value, "plain-face"])]];
+    if (round) {
+      const [own, other] = [round[2], round[3]].map((numbers) => numbers.trim().split(" ").map(Number));
+      rows.push([`you, round ${round[1]}`, own.map((n, k) => [String(n), n > other[k] ? "own" : ""])], ["the other", other.map((n, k) => [String(n), n > own[k] ? "theirs" : ""])]);
+    }
+    return rowsOfCards(rows, `Fields worth ${values.join(", ")}${round ? `; in round ${round[1]} you sent ${round[2]}, the other ${round[3]}` : ""}`);
+  }
+
+  function fireworks(text) {
+    const played = last(text, /^Played: (.+)\.$/gm), own = last(text, /Your cards, as far as you know:\n((?:\d+: .+\n)+)/g);
+    if (!played || !own) return null;
+    const cards = (rows) => rows.trimEnd().split("\n").map((row) => row.replace(/^\d+: /, ""));
+    const rows = [["played", played[1].split(", ").map((pile) => [pile.replace(" ", "\n"), "plain-face"])]];
+    for (const [, name, hand] of text.matchAll(/^(player_\d+)'s cards.*:\n((?:\d+: .+\n)+)/gm)) rows.push([name, cards(hand).map((card) => [card.replace(/ \(known.*/, "").replace(" ", "\n"), "theirs"])]);
+    rows.push(["your cards", cards(own[1]).map((known) => [known.replace("any colour, any rank", "?").replace(", ", "\n").replace("any colour", "?").replace("any rank", "?"), "own"])]);
+    return rowsOfCards(rows, rows.map(([name, shown]) => `${name}: ${shown.map(([what]) => what.replace("\n", " ")).join(", ")}`).join("; "));
+  }
+
+  const SEEN = { kuhn_poker: poker, blotto: fields, hanabi_mini: fireworks };
+
+  // envId, what one seat sees -> a picture of it, or null
+  SRL.seatFigure = (envId, text) => {
+    const drawn = SEEN[envId.replace(/-v\d+$/, "")]?.(text);
+    return drawn ? el("figure", { class: "board" }, el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Picture of this view" }, drawn)) : null;
+  };
+
   const DRAWN = { connect_four: grid, nim: heaps };
   const LEGENDS = { connect_four: "The ring is the new piece.", nim: "An empty ring was taken in this step." };
 

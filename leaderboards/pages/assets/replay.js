@@ -30,7 +30,7 @@
     const paid = parts(turn.components || {}), { seat } = turn;
     return el("section", { class: `seat c${seat % 6}${turn.reply === null ? " waits" : ""}`, "aria-label": `Seat ${seat}` },
       el("h3", {}, el("span", { class: "seat-name" }, `Seat ${seat}: ${episode.seats[seat]}`), "invalid" in turn ? verdict(turn) : null),
-      ...(sees ? [el("h4", {}, `the view of player_${seat}${whole ? "" : ", what is new"}: “you” and “your” are player_${seat}`), el("pre", { class: "view", tabindex: "0" }, (whole ? turn.view : turn.news) || "(nothing)")] : []),
+      ...(sees ? [el("h4", {}, `the view of player_${seat}${whole ? "" : ", what is new"}: “you” and “your” are player_${seat}`), SRL.seatFigure(episode.env_id, turn.view), el("pre", { class: "view", tabindex: "0" }, (whole ? turn.view : turn.news) || "(nothing)")] : []),
       turn.thoughts ? el("details", { class: "thoughts" }, el("summary", {}, `thoughts, ${turn.thoughts.length} characters; the game does not read them`), el("pre", { tabindex: "0" }, turn.thoughts)) : null,
       ...(turn.reply === null || turn.reply === undefined ? [] : [el("h4", {}, "replies"), el("pre", { class: turn.invalid ? "reply refused" : "reply", tabindex: "0" }, turn.reply || "(nothing)")]),
       paid ? el("p", { class: "paid" }, el("b", {}, `reward ${signed(turn.reward, 3)}`), ` (${paid})`) : null);
