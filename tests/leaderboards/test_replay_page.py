@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.leaderboards.shown_site import NASTY, arrived, find, first_match, go, texts, wait_until
-
 from leaderboards.pages.build import store_site, write_site
 from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.league.store.history import AgentVersion, LeagueStore
@@ -16,6 +14,7 @@ from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from tests.browser import emulate, fresh, violations
+from tests.leaderboards.shown_site import NASTY, arrived, find, first_match, go, texts, wait_until
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
