@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,7 +173,7 @@ def drawn_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("env", DRAWN)
-def test_cards_and_fields_of_a_seat_are_drawn(env: str, browser, drawn_site: Path) -> None:
+def test_cards_and_fields_of_a_seat_are_drawn(env: str, browser: Any, drawn_site: Path) -> None:
     fresh(browser, drawn_site.as_uri())
     go(browser, drawn_site, f"board={env}")
     links = "return document.querySelector('[aria-label=Replays] tbody a').href.split('#')[1]"
