@@ -413,11 +413,26 @@ class TrainingBatch:
     """0 where nothing is learned."""
     whole: Extent | None = None
     """Extent of the batch that these rows are a share of; None for a whole batch."""
+    seats_R: NDArray[np.int64] | None = None
+    """Seat in which each row was written; None where that is unknown."""
 
     @property
     def rows(self) -> int:
         """R."""
         return len(self.prompt_ids_RP)
+
+    def by_seat(self) -> dict[int, Self]:
+        """Seat -> the share of the rows that were written in it; empty where seats are unknown.
+
+        The gradients of all of them add up to that of the whole.
+        """
+        seats_R = self.seats_R
+        if seats_R is None:
+            return {}
+        return {
+            int(seat): replace(self.take(np.flatnonzero(seats_R == seat)), whole=self.extent)
+            for seat in np.unique(seats_R)
+        }
 
     @property
     def extent(self) -> Extent:

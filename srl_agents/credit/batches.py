@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.records import (
+    Episode,
     ExchangedBatch,
     ForeignTurn,
     TrainingBatch,
@@ -16,6 +18,8 @@ from srl_agents.records import (
     WeightVersion,
 )
 from srl_envs.errors import ShapeError
+
+Rows = TypeVar("Rows", bound=TrainingBatch)
 
 
 def training_batch(
@@ -65,6 +69,25 @@ def training_batch(
             learned_RT, np.array([[advantage] for _, advantage in rows]), 0.0
         ).astype(np.float32),
     )
+
+
+def with_seats(batch: Rows, turns: Sequence[Turn], episodes: Sequence[Episode]) -> Rows:
+    """The batch with the seat of each row.
+
+    Args:
+        batch: one row per turn.
+        turns: in the order of the rows, the very objects of the episodes.
+        episodes: in which they were played.
+    """
+    seat_of = {
+        id(turn): trajectory.seat
+        for episode in episodes
+        for trajectory in episode.trajectories
+        for turn in trajectory.turns
+    }
+    if any(id(turn) not in seat_of for turn in turns):  # credit of one's own may make new ones
+        return batch
+    return replace(batch, seats_R=np.array([seat_of[id(turn)] for turn in turns]))
 
 
 def exchanged_batch(

@@ -193,6 +193,9 @@ class EvaluationSettings:
 
     every: int = 10
     """Updates between two looks at the learners; 0 looks only at the end."""
+    seat_gradients: bool = False
+    """Whether the updates of looks also measure each seat's share of a learner's gradient
+    (``seatK/grad_norm``), by reading their rows once more."""
     pairs: int = 20
     """Mirrored pairs (one seed, all seat rotations) per opponent at each look."""
     final_pairs: int = 60
@@ -204,6 +207,10 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         require(self.every >= 0, f"every={self.every}: use 0 or more.")
+        require(
+            bool(self.every) or not self.seat_gradients,
+            "seat_gradients: measured at looks, and every=0 has none before the end; set every.",
+        )
         for name in ("bots", "agents"):
             given = getattr(self, name)
             require(len(set(given)) == len(given), f"{name}={list(given)}: a name twice.")
@@ -211,6 +218,10 @@ class EvaluationSettings:
         for name in ("pairs", "final_pairs"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
+
+    def looks_at(self, update: int) -> bool:
+        """Whether an update ends with a look."""
+        return bool(self.every) and update % self.every == 0
 
     @property
     def opponents(self) -> tuple[str, ...]:

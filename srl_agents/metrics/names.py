@@ -78,7 +78,8 @@ MEANINGS = {
     "exchange/no_capability": "pairs (author; game and seat) that were skipped because one never succeeded",
     "clip_fraction": "share of tokens whose probability ratio was clipped",
     "sampler_kl": "mean over tokens of |log p(trainer) - log p(sampler)|, nats",
-    "grad_norm": "norm of the gradient before clipping",
+    "grad_norm": "norm of the gradient before clipping; by seat, of the part that a seat's rows give "
+    "(evaluation.seat_gradients)",
     "weight_norm": "norm of all weights that learn, after the update",
     "skipped": "1 where a fault let the learner take no step on its batch",
     "fault/NAME": "1 where a fault of this name was met in the update (`srl docs faults`)",

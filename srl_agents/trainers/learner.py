@@ -221,7 +221,7 @@ class AdapterLearner(ABC, Generic[B]):
         Raises:
             FaultError: the loss or the gradient is not finite.
         """
-        norm = _gradient_norm(self._parameters)
+        norm = self.gradient_norm
         if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
             raise FaultError(
                 f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
@@ -327,6 +327,11 @@ class AdapterLearner(ABC, Generic[B]):
             for value in state.values()
             if isinstance(value, torch.Tensor)
         ]
+
+    @property
+    def gradient_norm(self) -> float:
+        """Norm of the gradients of the adapter's tensors, before clipping."""
+        return _gradient_norm(self._parameters)
 
     @property
     def gradients(self) -> dict[str, torch.Tensor]:

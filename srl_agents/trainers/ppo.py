@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from trl import GRPOConfig
 
-from srl_agents.credit.batches import training_batch
+from srl_agents.credit.batches import training_batch, with_seats
 from srl_agents.credit.by_game import Credit
 from srl_agents.credit.critic import explained_variance, judged
 from srl_agents.models.base_model import BaseModel
@@ -295,6 +295,7 @@ class CriticRows:
             own.base.tokenizer.pad_token_id,
             thoughts=self.credit.settings.train_thoughts,
         )
+        rows = with_seats(rows, [paid.turn for paid in turns], episodes)
         judgement = judged(
             rows,
             turns,

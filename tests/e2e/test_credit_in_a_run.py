@@ -47,6 +47,25 @@ def run(tmp_path: Path, *settings: str) -> tuple[LeagueTraining, dict[str, float
     return training, read_lines(tmp_path / "run/metrics.jsonl")[0]["learners"]["alice"], episodes
 
 
+def test_gradients_by_seat_are_measured_and_change_nothing(tmp_path: Path) -> None:
+    """They are parts of one gradient: none is longer than all others and the whole together."""
+    found = {}
+    for name, on in (("with", True), ("without", False)):
+        folder = tmp_path / name
+        folder.mkdir()
+        _, metrics, _ = run(
+            folder, "evaluation.every=1", "evaluation.pairs=1", f"evaluation.seat_gradients={on}"
+        )
+        weights = folder / "run/adapters/alice/adapter_model.safetensors"
+        found[name] = (metrics, weights.read_bytes())
+    metrics = found["with"][0]
+    norms = [metrics.pop(f"seat{seat}/grad_norm") for seat in range(4)]
+    assert found["without"][0] == metrics
+    assert found["without"][1] == found["with"][1]
+    parts = [*norms, metrics["grad_norm"]]
+    assert all(0 < part <= sum(parts) - part for part in parts)
+
+
 def outcomes(gifts: list[float], mute: frozenset[int], tokens: float, factor: float) -> np.ndarray:
     """(4,) of one round of public goods, as the rules of the game put it.
 

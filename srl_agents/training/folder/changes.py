@@ -45,6 +45,7 @@ EFFECTS: Mapping[str, Effect] = {
     "rollout.concurrency": "rounding",
     "rollout.batch_rows": "rounding",
     "asynchronous.part_matches": "rounding",
+    "evaluation.seat_gradients": "none",
     "training.micro_batch_rows": "rounding",
     "training.gradient_checkpointing": "rounding",
     "training.share_prefixes": "rounding",

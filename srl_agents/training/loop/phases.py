@@ -18,6 +18,7 @@ from typing import Self
 import torch
 
 from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.settings import EvaluationSettings
 from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView, Record, Sink
 from srl_agents.metrics.reward_statistics import reward_statistics
@@ -327,6 +328,7 @@ class Step(Phase):
     """Take the optimizer steps; then learn from others and teach the reward model."""
 
     steps: Steps
+    looks: EvaluationSettings
     versions: LeagueVersions
     learners: Learners
     learned_reward: LearnedReward | None
@@ -340,6 +342,7 @@ class Step(Phase):
         """See `Phase`."""
         return cls(
             steps=Steps.of(parts),
+            looks=parts.recipe.evaluation,
             versions=parts.versions,
             learners=parts.learners,
             learned_reward=parts.learned_reward,
@@ -353,7 +356,11 @@ class Step(Phase):
         """See `Phase`."""
         started, live = time.monotonic(), update.players
         self.versions.withdraw()
-        metrics, update.trained_tokens = self.steps.take(update.batches, update.learners)
+        metrics, update.trained_tokens = self.steps.take(
+            update.batches,
+            update.learners,
+            by_seat=self.looks.seat_gradients and self.looks.looks_at(update.number),
+        )
         update.run |= metrics
         if self.learned_reward is not None:
             with self.memory.phase("reward learning"):
@@ -422,8 +429,7 @@ class Look(Phase):
 
     def __call__(self, update: Update) -> None:
         """See `Phase`."""
-        every = self.evaluation.settings.every
-        if every and update.number % every == 0:
+        if self.evaluation.settings.looks_at(update.number):
             update.score = self.evaluation.look(update.number, update.learners)
 
 

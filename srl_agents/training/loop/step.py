@@ -69,12 +69,15 @@ class Steps:
             halves=parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch",
         )
 
-    def take(self, batches: Mapping[str, Batch], learners: Metrics) -> tuple[dict[str, float], int]:
+    def take(
+        self, batches: Mapping[str, Batch], learners: Metrics, *, by_seat: bool = False
+    ) -> tuple[dict[str, float], int]:
         """Take all steps of one update, then combine learners' weights where the recipe asks for it.
 
         Args:
             batches: of the learners that have something to learn from.
             learners: metrics, which are added to.
+            by_seat: whether the gradient norm of each seat's rows is measured, in passes of their own.
 
         Returns:
             Metrics of the run, and reply tokens of the rows that were stepped on, once per pass.
@@ -99,6 +102,9 @@ class Steps:
                     ready = self._weighed(own, number, learners)
                     for name in own.keys() - ready.keys():
                         del now[name]
+                    if by_seat and first:
+                        for name, batch in ready.items():
+                            learners[name] |= self._norms_by_seat(name, batch)
                     found = self._gradients(ready)
                 for name, (metrics, broken) in found.items():
                     learners[name] |= metrics
@@ -193,6 +199,18 @@ class Steps:
             if name not in computed:
                 self.learners[name].import_gradients(everywhere[name][2])
         return {name: divided.get(name) or everywhere[name][:2] for name in batches}
+
+    def _norms_by_seat(self, name: str, batch: Batch) -> dict[str, float]:
+        """Norms of the parts of a batch's gradient that the rows of each seat give; no step is taken."""
+        seats = batch.by_seat() if isinstance(batch, TrainingBatch) else {}
+        if len(seats) < 2:
+            return {}
+        learner, norms = self.learners[name], {}
+        for seat, rows in seats.items():
+            self._added(name, batch, rows)
+            norms[f"seat{seat}/grad_norm"] = learner.gradient_norm
+        learner.drop_gradients()
+        return norms
 
     def _together(
         self, batches: Mapping[str, Batch]

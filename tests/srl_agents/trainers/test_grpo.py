@@ -222,6 +222,26 @@ def test_micro_batches_give_the_gradient_of_the_whole(
         torch.testing.assert_close(gradient, kept[key], atol=close, rtol=1e-4)
 
 
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
+def test_gradients_of_seats_add_up_to_that_of_the_whole(
+    base: BaseModel, sample: Any, loss_type: LossType
+) -> None:
+    agent = learner(base, loss_type=loss_type, kl_coef=0.1)
+    disturb(base, "alice")
+    plain = sample(base, "alice", rows=5)
+    batch = replace(plain, seats_R=np.arange(5) % 2)
+    agent.compute_gradients(batch)
+    whole = {key: gradient.clone() for key, gradient in agent.gradients.items()}
+    seats = batch.by_seat()
+    assert list(seats) == [0, 1]
+    agent.begin(batch)
+    for rows in seats.values():
+        agent.add_gradients(rows)
+    for key, gradient in agent.gradients.items():
+        torch.testing.assert_close(gradient, whole[key], rtol=1e-4, atol=1e-6)
+    assert plain.by_seat() == {}
+
+
 def test_gradients_do_not_pile_up_over_calls(base: BaseModel, sample: Any) -> None:
     agent = learner(base)
     batch = sample(base, "alice")
