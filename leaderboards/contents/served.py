@@ -203,10 +203,10 @@ def usage(turns: Sequence[Served]) -> dict[str, Any]:
     }
 
 
-def usage_text(usage: Mapping[str, Any], currency: str = "") -> str:
+def usage_text(usage: Mapping[str, Any]) -> str:
     """`usage` in one line."""
     known = {k: "unknown" if usage[k] is None else f"{usage[k]:,}" for k in _SUMS}
-    cost = "unknown" if usage["cost"] is None else f"{usage['cost']:g} {currency}".rstrip()
+    cost = "unknown" if usage["cost"] is None else f"{usage['cost']:g}"
     return (
         f"{usage['replies']:,} replies, tokens: {known['prompt_tokens']} prompt "
         f"({known['cached_tokens']} cached), {known['completion_tokens']} reply "

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from srl_agents.caching.objectives import Admission, Candidate, Objectives, StepTimes
 from srl_agents.caching.placement import CAPACITY, PATIENCE, Blocks, Chosen, Placement
-from srl_agents.caching.policies.contract import CachePolicy
-from srl_agents.caching.policies.recency import LRU
 from srl_envs.errors import ConfigError
 
 
@@ -97,7 +95,6 @@ class Conductor:
         places: requests that one instance works on at once.
         capacity: blocks that an instance has memory for, or one number for each.
         patience: see `Placement`.
-        policy: likewise.
         objectives: times to hold; without any, nothing waits for them.
         clock: seconds.
 
@@ -112,7 +109,6 @@ class Conductor:
         places: int,
         capacity: int | Sequence[int] = CAPACITY,
         patience: float = PATIENCE,
-        policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
         objectives: Objectives | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -121,7 +117,7 @@ class Conductor:
         each = [capacity] * instances if isinstance(capacity, int) else list(capacity)
         if len(each) != instances:
             raise ConfigError(f"capacity={capacity}: use 1 or more blocks for each instance.")
-        self._placement = Placement(each, patience=patience, policy=policy)
+        self._placement = Placement(each, patience=patience)
         self._instances = [_Instance(blocks) for blocks in each]
         self._places = places
         self._admission, self._clock = Admission(objectives or Objectives()), clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from srl_agents.caching.policies.contract import CachePolicy
@@ -54,24 +54,17 @@ class Placement:
     Args:
         capacities: blocks that each instance has memory for.
         patience: a request is placed behind so many times the work that its prefix saves.
-        policy: makes what is kept of each instance, from its capacity.
 
     Raises:
         ConfigError: a number is too small.
     """
 
-    def __init__(
-        self,
-        capacities: Sequence[int],
-        *,
-        patience: float = PATIENCE,
-        policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
-    ) -> None:
+    def __init__(self, capacities: Sequence[int], *, patience: float = PATIENCE) -> None:
         if not 0 <= patience < math.inf:
             raise ConfigError(f"patience={patience}: use a number of 0 or more.")
         if min(capacities) < 1:
             raise ConfigError(f"capacity={[*capacities]}: use 1 or more blocks for each instance.")
-        self._sites = [_Site(policy(blocks)) for blocks in capacities]
+        self._sites = [_Site(LRU(blocks)) for blocks in capacities]
         self._patience = patience
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from srl_agents.caching.conductor import Conductor, Placed
 from srl_agents.caching.objectives import Objectives
-from srl_agents.caching.placement import CAPACITY, PATIENCE
+from srl_agents.caching.placement import CAPACITY
 from srl_agents.engines.meter import EngineSpeed, MeteredEngine
 from srl_agents.engines.protocol import Capabilities, Engine, Generation, GenerationRequest
 from srl_agents.engines.tasks import all_of
@@ -24,7 +24,6 @@ class ConductedEngine:
         instances: engines; closed with this one.
         blocks_of: names of the blocks of a request's prompt, each covering all before it.
         places: requests that one instance works on at once.
-        patience: see `Placement`.
         capacity: see `Conductor`; None stands for unlimited.
         reply_blocks: of a request's reply, at most.
         objectives: see `Conductor`.
@@ -36,7 +35,6 @@ class ConductedEngine:
         blocks_of: Callable[[GenerationRequest], Sequence[Hashable]],
         *,
         places: int,
-        patience: float = PATIENCE,
         capacity: Sequence[int] | None = None,
         reply_blocks: Callable[[GenerationRequest], int] = lambda _: 1,
         objectives: Objectives | None = None,
@@ -47,7 +45,6 @@ class ConductedEngine:
         self._conductor = Conductor(
             count,
             places=places,
-            patience=patience,
             capacity=capacity or [CAPACITY] * count,
             objectives=objectives,
         )

@@ -20,6 +20,8 @@ from srl_agents.closing_server import ClosingServer, serving
 from srl_agents.engines.protocol import Generation
 from srl_envs.errors import SRLError
 
+REPLY_S = 600.0
+"""Seconds that one reply may take."""
 _LARGEST_BODY = 4_000_000
 _WORD_BYTES = 8
 
@@ -39,11 +41,10 @@ class ReplyServer:
     Args:
         policy: who answers.
         seed: of its randomness.
-        timeout_s: for one reply.
     """
 
-    def __init__(self, policy: ModelPolicy, *, seed: int = 0, timeout_s: float = 600.0) -> None:
-        self._policy, self._seed, self._timeout_s = policy, seed, timeout_s
+    def __init__(self, policy: ModelPolicy, *, seed: int = 0) -> None:
+        self._policy, self._seed = policy, seed
         self.secret = secrets.token_urlsafe(24)
         self.answered = 0
         """Replies so far."""
@@ -79,7 +80,7 @@ class ReplyServer:
 
         Raises:
             SRLError: what the engine raises.
-            TimeoutError: it took longer than ``timeout_s``.
+            TimeoutError: it took longer than `REPLY_S`.
         """
         digest = hashlib.sha256(text.encode()).digest()
         with self._lock:
@@ -91,7 +92,7 @@ class ReplyServer:
             self._policy.engine.generate(request), self._loop
         )
         try:
-            found = waiting.result(self._timeout_s)
+            found = waiting.result(REPLY_S)
         except Late:
             waiting.cancel()
             raise

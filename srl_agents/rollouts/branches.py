@@ -49,7 +49,6 @@ def branch_spec(
     joint: bool = False,
     chances: Literal["parent", "fresh"] = "parent",
     seats: Sequence[str] | None = None,
-    schedule: str | None = None,
 ) -> MatchSpec:
     """The spec of a match that leaves ``parent`` at a decision.
 
@@ -61,7 +60,6 @@ def branch_spec(
         chances: whether random events from the decision on are those that the parent would meet, or drawn
             anew: what has not happened and no seat has seen (`srl_envs.core.Game.reshuffled`).
         seats: agent id per seat from the decision on; the parent's by default.
-        schedule: see `MatchSpec`; the parent's by default.
 
     Raises:
         ConfigError: the parent was lost, has no such decision or was recorded without its steps; or the
@@ -77,7 +75,6 @@ def branch_spec(
         spec,
         seats=spec.seats if seats is None else tuple(seats),
         purpose="fork",
-        schedule=spec.schedule if schedule is None else schedule,
         branch=Branch(
             parent=spec.match_id,
             decision=decision,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,6 @@ class RequestTrace:
         path: the file, ending in ``.jsonl``; what it holds stays, but for a last line that a killed process
             left half written, and its clock goes on. None: no file, for requests that `take` hands on.
         tokens_per_block: tokens that share one hash; engines share only whole blocks.
-        clock: seconds, for arrivals.
 
     Raises:
         ConfigError: the size of a block is impossible, or the file holds something else.
@@ -41,22 +40,20 @@ class RequestTrace:
         self,
         path: Path | None,
         tokens_per_block: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if tokens_per_block < 1:
             raise ConfigError(f"trace={tokens_per_block}: use 1 token per block or more.")
         self.path, self.tokens_per_block = path, tokens_per_block
-        self._clock = clock
         self._last_s = 0.0
         """Arrival of the last request in the file."""
         if path is not None and _whole_lines(path):
             self._last_s = read_trace(path, tokens_per_block).requests[-1].arrival_s
-        self._zero_s = 0.0 if path is None else clock() - self._last_s
+        self._zero_s = 0.0 if path is None else time.monotonic() - self._last_s
         self._rows: list[Request] = []
 
     def now_s(self) -> float:
         """On the trace's clock."""
-        return self._clock() - self._zero_s
+        return time.monotonic() - self._zero_s
 
     def add(self, arrival_s: float, request: GenerationRequest, reply: Generation) -> None:
         """Keep one request that was answered.

@@ -103,15 +103,12 @@ def check_algorithm(
     hold(f"algorithm {settings.algorithm!r}", PROMISES, bench)
 
 
-def episodes(
-    base: BaseModel, update: int, *, flat: bool = False, valid: bool = True
-) -> list[Episode]:
+def episodes(base: BaseModel, update: int, *, valid: bool = True) -> list[Episode]:
     """Attempts at random prompts by the learner's weights, sampled once and for all.
 
     Args:
         base: computes the log-probabilities of the replies.
         update: changes the tokens.
-        flat: all attempts earn the same.
         valid: False: none could be finished.
     """
     rng = np.random.default_rng([update, 20])
@@ -121,7 +118,7 @@ def episodes(
         prompt = tuple(rng.integers(low, high, _PROMPT_TOKENS).tolist())
         for attempt in range(_ATTEMPTS):
             reply = tuple(rng.integers(low, high, 3 + attempt % 2).tolist())
-            reward = 0.5 if flat else float(attempt % 2)
+            reward = float(attempt % 2)
             said = _turn(prompt, reply, _logprobs(base, prompt, reply), reward)
             made.append(_episode(group, attempt, said, reward, valid=valid))
     return made

@@ -289,19 +289,19 @@ def _write_model(
     return CutModel(folder=folder, whole=whole, made=made, own_tokenizer=own, wanted=wanted)
 
 
-def stand_in(name: str, folder: Path, room_bytes: float | None = None) -> CutModel:
-    """A model's architecture cut to two layers of random weights, in float32.
+def stand_in(name: str, folder: Path) -> CutModel:
+    """A model's architecture cut to two layers of random weights, in float32, that fit the free memory.
 
     Args:
         name: of the model.
         folder: to make.
-        room_bytes: memory for weights; what is available if absent.
 
     Raises:
         ConfigError: the model's numbers are not known here.
     """
-    room = available_bytes() if room_bytes is None else room_bytes
-    return _write_model(name, _whole(name), folder, kind="float32", most_bytes=room / _COPIES)
+    return _write_model(
+        name, _whole(name), folder, kind="float32", most_bytes=available_bytes() / _COPIES
+    )
 
 
 def narrowed(

@@ -67,7 +67,6 @@ class LendingTransport:
         folder: of the run; processes that name the same one meet. One publisher at a time: the last.
         memory: what is lent, and how it is opened.
         patience_s: longest silence of the other side.
-        machine: file system in memory, for the socket; its path must be short.
     """
 
     def __init__(
@@ -76,10 +75,9 @@ class LendingTransport:
         memory: LentMemory,
         *,
         patience_s: float = 60.0,
-        machine: Path = MEMORY,
     ) -> None:
         key = hashlib.sha256(f"lent {folder.absolute()}".encode()).hexdigest()[:16]
-        self.folder = machine / f"srl-{os.getuid()}-{key}"
+        self.folder = MEMORY / f"srl-{os.getuid()}-{key}"
         self._memory, self._patience_s = memory, patience_s
         self._held: dict[str, Published[Lent]] = {}
         self._server: _Server | None = None

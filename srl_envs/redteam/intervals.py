@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
+_LEVEL = 0.95
+"""Of all intervals that are to hold together."""
+
 
 class Mean(NamedTuple):
     """A mean over seeds and half the width of its interval."""
@@ -38,13 +41,12 @@ def student(probability: float, freedom: int) -> float:
     return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def mean_of(values: Sequence[float], *, comparisons: int = 1, level: float = 0.95) -> Mean:
+def mean_of(values: Sequence[float], *, comparisons: int = 1) -> Mean:
     """Mean of one number per seed, with an interval that holds for ``comparisons`` of them jointly.
 
     Args:
         values: one per seed; episodes of one seed are averaged before.
         comparisons: how many intervals are to hold at once (Bonferroni).
-        level: of all of them together.
 
     Returns:
         The mean. Its standard error is at least 0.5 / n: equal values of few seeds prove little.
@@ -55,5 +57,5 @@ def mean_of(values: Sequence[float], *, comparisons: int = 1, level: float = 0.9
     mean = sum(values) / n
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1))
     error = max(spread / math.sqrt(n), 0.5 / n)
-    quantile = student(1 - (1 - level) / (2 * comparisons), n - 1)
+    quantile = student(1 - (1 - _LEVEL) / (2 * comparisons), n - 1)
     return Mean(mean, quantile * error, n)

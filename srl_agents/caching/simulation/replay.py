@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,9 +91,8 @@ def replay(
     *,
     known: Known = "nothing",
     replies: Replies = "at once",
-    progress: Callable[[int], Any] | None = None,
 ) -> Replay:
-    """Replay every request in order; ``progress`` is called with the number of each admitted one."""
+    """Replay every request in order."""
     hits_R = np.zeros(len(trace.requests), dtype=np.int64)
     evicted = 0
     being_written: list[tuple[float, int]] = []
@@ -113,7 +111,5 @@ def replay(
         if too_many > 0:
             policy.evict(too_many)
             evicted += too_many
-        if progress is not None:
-            progress(number)
     blocks_R = np.array([len(request.blocks) for request in trace.requests], dtype=np.int64)
     return Replay(hits_R, blocks_R, evicted)

@@ -26,12 +26,11 @@ class PopulationView:
 
     Args:
         league: what is shown.
-        console: where; the standard output by default.
     """
 
-    def __init__(self, league: PopulationRun, console: Console | None = None) -> None:
+    def __init__(self, league: PopulationRun) -> None:
         self._league = league
-        self._console = console or Console()
+        self._console = Console()
         self._live = self._console.is_terminal
         self._next, self._printed = 0.0, -1
         self._progress = Progress(

@@ -298,13 +298,11 @@ class PrefixTree:
             waiting += node.children.values()
             node.parent = None
 
-    def expect(
-        self, version: Hashable, tokens: Tokens, *, base: Hashable = None, base_tokens: int = 0
-    ) -> None:
+    def expect(self, version: Hashable, tokens: Tokens, *, base_tokens: int = 0) -> None:
         """A prompt will enter soon; what of it is in files is read meanwhile."""
         if self._tiers is not None:
             border = min(base_tokens, len(tokens))
-            self._tiers.prefetch(block_names(tokens, version, base, border))
+            self._tiers.prefetch(block_names(tokens, version, None, border))
 
     def _asked(self, keys: tuple[int, ...], names: tuple[int, ...], knowledge: Knowledge) -> None:
         """Tell the policies, and read ahead what the match's other seats had last."""

@@ -19,6 +19,9 @@ from srl_agents.league.ratings.nash import equilibrium
 from srl_agents.league.ratings.pairs import Pairs, count_results
 from srl_agents.league.ratings.tables import RatingTable, rate
 
+_RESAMPLES = 50
+"""Of clusters, for how often an agent is in the equilibrium."""
+
 KAPPA = 4.0
 """Games that a rating's expectation is worth in a cell of the payoff matrix."""
 
@@ -52,20 +55,12 @@ class Diagnostics:
     exploitability: tuple[Exploitability, ...]
 
 
-def diagnose(
-    pairs: Pairs,
-    *,
-    steps: Mapping[str, int] | None = None,
-    resamples: int = 50,
-    seed: int = 0,
-) -> Diagnostics:
+def diagnose(pairs: Pairs, *, steps: Mapping[str, int] | None = None) -> Diagnostics:
     """Compute all of them.
 
     Args:
         pairs: results; at least one.
         steps: agent -> optimizer steps it was trained, for the budgets.
-        resamples: of clusters, for the frequency.
-        seed: of the resamples.
     """
     table = rate(pairs)
     payoff_NN = payoffs(pairs, table)
@@ -73,7 +68,7 @@ def diagnose(
     return Diagnostics(
         agents=pairs.agents,
         nash_N=equilibrium(payoff_NN).row,
-        nash_frequency_N=_support_frequency(pairs, table, resamples, seed),
+        nash_frequency_N=_support_frequency(pairs, table),
         cyclic_share=cyclic,
         noise_share=noise,
         exploitability=exploitability(pairs, steps),
@@ -175,15 +170,15 @@ def _lower(score_K: Floats, cluster_K: Ints, looks: int) -> float:
     return mean - t_quantile(count - 1, 1 - level) * error
 
 
-def _support_frequency(pairs: Pairs, table: RatingTable, resamples: int, seed: int) -> Floats:
+def _support_frequency(pairs: Pairs, table: RatingTable) -> Floats:
     n = len(pairs.agents)
     expected_NN = _expected(pairs.agents, table)
     label_M = np.unique(pairs.cluster_M, return_inverse=True)[1].reshape(-1)
     clusters = int(label_M.max()) + 1
     key_M = pairs.a_M * n + pairs.b_M
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     held_N = np.zeros(n)
-    for _ in range(resamples):
+    for _ in range(_RESAMPLES):
         drawn_C = np.bincount(rng.integers(clusters, size=clusters), minlength=clusters)
         weight_M = drawn_C[label_M].astype(np.float64)
         won = totals(key_M, weight_M * pairs.score_M, n * n).reshape(n, n)
@@ -191,7 +186,7 @@ def _support_frequency(pairs: Pairs, table: RatingTable, resamples: int, seed: i
         points_NN = won + (games - won).T
         shrunken = _shrunken(points_NN, games + games.T, expected_NN)
         held_N += equilibrium(shrunken - 0.5).row > 1e-6
-    frequency: Floats = held_N / max(1, resamples)
+    frequency: Floats = held_N / _RESAMPLES
     return frequency
 
 

@@ -97,10 +97,8 @@ class _Inverse:
         return found_R
 
 
-def rate_large(
-    pairs: Pairs, *, anchors: Collection[str] = (), ridge: float = DEFAULT_RIDGE
-) -> LargeTable:
-    """Fit all agents at once; arguments and meaning as in `ratings.rate`.
+def rate_large(pairs: Pairs, *, anchors: Collection[str] = ()) -> LargeTable:
+    """Fit all agents at once, with the default ridge; arguments and meaning as in `ratings.rate`.
 
     Raises:
         ConfigError: no result, or so many agents met so many others that no small pool is in all
@@ -110,7 +108,7 @@ def rate_large(
         raise ConfigError("no result to rate: play evaluation matches between two agents first.")
     games, row_M, score_M = _match_ups(pairs)
     hubs_H = _hubs(games)
-    theta_P, inverse = _fit(games, hubs_H, ridge)
+    theta_P, inverse = _fit(games, hubs_H, DEFAULT_RIDGE)
     n = games.agents
     nu = math.exp(theta_P[n]) if theta_P.size > n else 0.0
     zero_P = np.zeros(theta_P.size)
@@ -120,7 +118,7 @@ def rate_large(
     spread = _Spread(inverse, games, theta_P, nu)
     for rows, local in cluster_blocks(pairs.cluster_M):
         spread.add(row_M[rows], score_M[rows], local)
-    down_N, up_N = _widths(games, theta_P, zero_P, spread, ridge)
+    down_N, up_N = _widths(games, theta_P, zero_P, spread, DEFAULT_RIDGE)
     return LargeTable(
         ratings=tuple(_rows(pairs, games, elo_N, (down_N, up_N), spread.clusters_N)),
         tie_nu=nu,

@@ -175,12 +175,10 @@ class StoreReader:
         env_id: str,
         *,
         options: dict[str, Any] | None = None,
-        split: str = "eval",
-        purpose: str | None = "eval",
         schedule: str | None = None,
     ) -> list[SeatedResult]:
-        """Who sat where and got what, for `returns`; arguments as in `pairs`, void left out."""
-        found = self.matches(env_id, split, purpose, schedule, options=options)
+        """Who sat where in evaluation and got what, for `returns`; arguments as in `pairs`, void left out."""
+        found = self.matches(env_id, "eval", "eval", schedule, options=options)
         played = [(spec, result) for spec, result in found if result.termination != "void"]
         return [
             SeatedResult(spec.seats, result.outcomes, spec.cluster or f"seed {spec.seed}")
@@ -211,13 +209,11 @@ class StoreReader:
         env_id: str,
         *,
         options: dict[str, Any] | None = None,
-        split: str = "eval",
-        purpose: str | None = "eval",
         schedule: str | None = None,
     ) -> list[TeamResult]:
-        """Side against side, as `ratings.rate_teams` takes them; matches without teams give none."""
+        """Side against side in evaluation, for `ratings.rate_teams`; matches without teams give none."""
         rows: list[TeamResult] = []
-        for spec, result in self.matches(env_id, split, purpose, schedule, options=options):
+        for spec, result in self.matches(env_id, "eval", "eval", schedule, options=options):
             if not spec.teams or result.termination == "void":
                 continue
             sides: dict[int, list[int]] = defaultdict(list)
@@ -253,9 +249,9 @@ class StoreReader:
             values,
         )
 
-    def pair_counts(self, split: str | None = None, purpose: str | None = None) -> list[PairCount]:
+    def pair_counts(self, split: str | None = None) -> list[PairCount]:
         """Results per pair, each pair once; a viewer's quick answer."""
-        where, values = _where(None, split, purpose, None, None)
+        where, values = _where(None, split, None, None, None)
         rows = self._db.execute(
             "SELECT env_id, options_json, split, purpose, a.agent_id, b.agent_id, wins, ties,"
             " losses, forfeits FROM pair_count NATURAL JOIN env"

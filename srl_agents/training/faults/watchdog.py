@@ -37,16 +37,13 @@ def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iter
         timer.join()
 
 
-def end_process(
-    folder: Path, last_words: Callable[[], str], say: Callable[[str], None], code: int = STOPPED
-) -> None:
+def end_process(folder: Path, last_words: Callable[[], str], say: Callable[[str], None]) -> None:
     """Write where every thread is, say the last words, and end at once, without closing anything.
 
     Args:
         folder: of the run; gets `STACKS`.
         last_words: saves what can be saved, and returns what to say.
         say: shows it, and returns when it is shown.
-        code: exit code.
     """
 
     def speak() -> None:
@@ -57,4 +54,4 @@ def end_process(
     speaking = threading.Thread(target=speak, daemon=True)
     speaking.start()
     speaking.join(_LAST_WORDS_S)
-    os._exit(code)
+    os._exit(STOPPED)

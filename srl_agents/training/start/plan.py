@@ -12,9 +12,7 @@ from srl_agents.training.start.plan_target import target_for
 from srl_envs.errors import ConfigError
 
 
-def plan_first(
-    recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool, processes: int = 1
-) -> None:
+def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool) -> None:
     """Show the plan's line and how long a promotion gate may take; a run that does not fit begins only
     when forced.
 
@@ -22,7 +20,6 @@ def plan_first(
         recipe: what is to be trained here.
         say: shows a line.
         force: begin although it does not fit.
-        processes: that share the run.
 
     Raises:
         ConfigError: it does not fit; the text names settings that would.
@@ -33,7 +30,7 @@ def plan_first(
     if not target.accelerator:
         return_large_blocks()
     try:
-        made = plan(describe(recipe, accelerator=target.accelerator, processes=processes), target)
+        made = plan(describe(recipe, accelerator=target.accelerator), target)
     except (
         ConfigError
     ) as error:  # a kind of model that the planner does not know trains all the same

@@ -36,14 +36,14 @@ _MIN_SEEDS, _SEEDS = 6, 24
 _FIRST_SEED = 3_000_000
 
 
-def agreed_words(env: Any, draws: int = _DRAWS) -> list[str]:
+def agreed_words(env: Any) -> list[str]:
     """The vocabulary, in the alphabet's order: words of random legal messages and of public lists."""
     rng = np.random.default_rng(0)
     found: set[str] = set()
     for seed in range(_RESETS):
         observations, _ = env.reset(seed=seed)
         seat = next(s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"])
-        found |= {first_word(env.sample_legal(seat, rng)) for _ in range(draws // _RESETS)}
+        found |= {first_word(env.sample_legal(seat, rng)) for _ in range(_DRAWS // _RESETS)}
         lists = word_lists(observations[env.possible_agents[seat]]["text"])
         found |= {item for items in lists.values() for item in items if item.isalpha()}
     return sorted(found - {""})

@@ -27,15 +27,13 @@ print("\\n" + json.dumps(values))
 """
 
 
-def call_values(
-    program: str, function: str, calls: list[list[Any]], timeout_s: float = 10.0
-) -> list[Any] | None:
+def call_values(program: str, function: str, calls: list[list[Any]]) -> list[Any] | None:
     """What the function returns, as JSON values; None where the program does not get that far.
 
     The program comes from SRL's own templates, so it runs unconfined.
     """
     task = json.dumps({"program": program, "function": function, "calls": calls})
-    result = run_script(_CALLS, task, timeout_s)
+    result = run_script(_CALLS, task)
     if result is None:
         return None
     try:
