@@ -44,7 +44,7 @@ def write(results: Path = rows.RESULTS, page: Path = PAGE, images: Path = IMAGES
     page.write_text(text(results), encoding="utf-8")
     for own in announced.pages():
         found = rows.load(own.name, results)
-        if found:
+        if drawn(own, found):
             draw(own, found, images / f"report_{own.name}.svg")
 
 
@@ -97,7 +97,8 @@ def part(name: str, results: Path) -> Iterator[str]:
         if own:
             yield f"\n**{arena}**, against `{page.experiment.baseline}`:\n"
             yield from table(page, arena, own)
-    yield f"\n![{page.title} Differences and 95 % intervals](images/report_{name}.svg)"
+    if drawn(page, found):
+        yield f"\n![{page.title} Differences and 95 % intervals](images/report_{name}.svg)"
 
 
 def table(page: Page, arena: str, found: Sequence[rows.Row]) -> Iterator[str]:
@@ -144,14 +145,22 @@ def _against(one: Comparison | None, seeds: int) -> list[str]:
     return [f"{one.difference:+.3f}", f"[{low:+.3f}, {high:+.3f}]", f"{one.holm:.3f}", verdict]
 
 
+def drawn(page: Page, found: Sequence[rows.Row]) -> dict[str, list[Comparison]]:
+    """Arena -> its comparisons of at least two seeds; arenas without any are left out."""
+    shown = {
+        arena: [one for one in comparisons(page, arena, found) if one.seeds > 1]
+        for arena in page.experiment.arenas
+    }
+    return {arena: own for arena, own in shown.items() if own}
+
+
 def draw(page: Page, found: Sequence[rows.Row], out: Path) -> None:
     """Differences to the baseline with intervals, an axis per arena, the margin in grey."""
-    arenas = [name for name in page.experiment.arenas if any(r["arena"] == name for r in found)]
+    arenas = drawn(page, found)
     figure, axes = plt.subplots(
         1, len(arenas), figsize=(4.6 * len(arenas) + 1, 3.4), layout="constrained", squeeze=False
     )
-    for axis, arena in zip(axes[0], arenas, strict=True):
-        shown = [one for one in comparisons(page, arena, found) if one.seeds > 1]
+    for axis, (arena, shown) in zip(axes[0], arenas.items(), strict=True):
         margin: Any = page.experiment.margin
         axis.axvspan(-margin, margin, color="0.92")
         axis.axvline(0, color="0.5", linewidth=0.8)
