@@ -132,7 +132,7 @@ def test_other_requests_are_refused_by_name() -> None:
         tried = client.post("/v1/chat/completions", json=chat).json()
         assert tried["choices"][0]["message"]["content"] == "ready"
         assert client.get("/v1/models").json()["data"][0]["id"] == "human"
-        for path in ("/", "/desk.js", "/page.css"):
+        for path in ("/", "/desk.js", "/controls.js", "/desk.css", "/page.css"):
             assert client.get(path).status_code == 200
         for status, answer in (
             (404, client.get("/../secret")),
