@@ -98,7 +98,7 @@
       !has("wins") && number("Games", 4.4, (r) => r.games, (r) => el("span", { tip: played(r) }, whole(r.games))),
       has("wins") && number("W / D / L", 8.6, (r) => r.wins / (r.games || 1), (r) => el("span", { tip: played(r) }, `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`), "Games won, drawn and lost."),
       has("value_without_errors") && number(`${metric.name}*`, 5.2, (r) => r.value_without_errors, (r) => valueText(metric, r.value_without_errors), "Without games that a forfeit ended: strength alone, not who survived whose broken replies."),
-      board.protocol && wide("Exploitable", 9, (r) => (r.exploited ? r.exploited.low : null), (r) => exploitable(r), `At least so much more does the best response that was found earn than the agent itself, in ${metric.unit === "Elo" ? "points per game" : "return"}. A lower bound, as good as its budget.`),
+      board.protocol && wide("Exploitable", 10.6, (r) => (r.exploited ? r.exploited.low : null), (r) => exploitable(r), `At least so much more does the best response that was found earn than the agent itself, in ${metric.unit === "Elo" ? "points per game" : "return"}. A lower bound, as good as its budget.`),
       number("Invalid", 4.7, (r) => r.invalid_share, (r) => share(r.invalid_share), "Share of its replies that were malformed or illegal."),
       number("Forfeits", 5.2, (r) => r.forfeit_share, (r) => share(r.forfeit_share), "Share of its matches that it forfeited."),
     ];
