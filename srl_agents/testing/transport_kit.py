@@ -196,7 +196,7 @@ def check_damage(make: Make, scratch: Path) -> None:
     transport.close()
 
 
-def check_killed_publication(make: Make, scratch: Path, start: Start) -> None:
+def check_killed_publication(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A publisher that is killed leaves a version whole or not at all; the next one succeeds."""
     folder = _folder(scratch, "killed_publication")
     tensors = {f"part{k}": torch.full((512, 256), float(k)) for k in range(8)}
@@ -261,7 +261,7 @@ KILLED: dict[str, Promise[[Make, Path, Start]]] = {
 """Name -> check, with a publisher in another process."""
 
 
-def check_other_process(make: Make, scratch: Path, start: Start) -> None:
+def check_other_process(make: Make, scratch: Path, start: Start = "fork") -> None:
     """Another process opens each version as it was published, in any order, and no other one."""
     folder = _folder(scratch, "other_process")
     transport = make(folder)
@@ -281,7 +281,7 @@ def check_other_process(make: Make, scratch: Path, start: Start) -> None:
     transport.close()
 
 
-def check_reader_killed(make: Make, scratch: Path, start: Start) -> None:
+def check_reader_killed(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A reader that is killed while it opens disturbs neither the publisher nor the next reader."""
     folder = _folder(scratch, "reader_killed")
     transport, tensors = make(folder), _large()
@@ -299,7 +299,7 @@ def check_reader_killed(make: Make, scratch: Path, start: Start) -> None:
     transport.close()
 
 
-def check_publisher_killed(make: Make, scratch: Path, start: Start) -> None:
+def check_publisher_killed(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A publisher that is killed while others read leaves them right tensors or an error, soon."""
     folder, tensors = _folder(scratch, "publisher_killed"), _large()
     version = version_of("alice", 1, tensors)
@@ -320,7 +320,7 @@ def check_publisher_killed(make: Make, scratch: Path, start: Start) -> None:
     transport.close()
 
 
-def check_taken_over(make: Make, scratch: Path, start: Start) -> None:
+def check_taken_over(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A reader that goes on finds who publishes next: after a kill, and beside one that still lives."""
     folder = _folder(scratch, "taken_over")
     version, tensors = version_of("alice", 1, _tensors(1)), _tensors(1)
