@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
 from fnmatch import fnmatch
 from operator import attrgetter
@@ -15,6 +16,7 @@ import srl_envs
 from benchmarks.environments import pages as environment_pages
 from benchmarks.environments import prompts
 from srl_agents.cli import settings_page
+from srl_agents.cli.main import main
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -47,9 +49,38 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def test_the_ten_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks(ROOT / "README.md", "python")
+    code, _ = blocks(ROOT / "README.md", "python")
     exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "episode.jsonl").is_file()
+
+
+@pytest.mark.nightly
+def test_the_training_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, code = blocks(ROOT / "README.md", "python")
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert isinstance(names["agent"]("your move?"), str)  # type: ignore[operator]
+
+
+@pytest.mark.slow
+def test_the_board_of_the_readme_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # the key that signs
+    (commands,) = blocks(ROOT / "README.md", "sh")
+    for line in commands.splitlines():
+        assert main(shlex.split(line)[1:]) == 0, line
+    assert (tmp_path / "my-site/index.html").is_file()
+
+
+def test_the_readme_has_three_short_screens() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < 120
+    assert text.splitlines()[0].split("#")[0].strip() == "pip install srl-envs"
+    for screen in text.split("\n## ")[1:4]:
+        assert screen.count("![") == 1
+        assert screen.count("**A number**") == 1
+        assert screen.count("```") == 2
 
 
 def test_the_environment_of_the_guide_plays(
@@ -213,6 +244,6 @@ def test_the_twenty_settings_of_the_guide_are_settings() -> None:
 
 
 def test_the_readme_lists_every_environment() -> None:
-    listed = set(re.findall(r"^\| `([\w]+-v\d+)` ", (ROOT / "README.md").read_text(), flags=re.M))
+    listed = set(re.findall(r"`([\w]+-v\d+)`", (ROOT / "README.md").read_text()))
     built_in = {name for name in srl_envs.list_envs() if "/" not in name}
     assert listed == built_in

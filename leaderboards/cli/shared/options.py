@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 APART = "apart"
 """In place of a number of seeds; see `leaderboards.bundles.adaptive_seeds`."""
 AGENTS = """\
-an agent is one of (docs/guides/agents.md)
+an agent is one of (`srl docs agents`)
   bot:NAME                   a bot that is not a reference already
   MODEL                      a language model: tiny, smollm2-135m, a hub id or a folder
   MODEL+ADAPTER              a model with the trained adapter in a folder
   openai:MODEL@URL           a model behind an OpenAI-compatible endpoint
   PROVIDER:MODEL             the same, at openai, anthropic, google, ... or a provider of your file
-                             (docs/guides/endpoints.md)
+                             (`srl docs endpoints`)
 
 A model or endpoint with ?prompt=FILE behind it is shown that prompt before every observation: a
 prompt.json, a recipe, or the folder of an adapter or a run. Adapters bring the one that they were trained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.test_docs import is_built
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("srl_envs", "srl_agents", "leaderboards")
+PAGE = re.compile(r"docs/(?:guides|design|reference|environments)/\w+\.md")
 MOST_BYTES = 5_000_000
 """Of the pages in a wheel."""
 
@@ -81,18 +83,14 @@ def test_no_message_names_a_file_that_a_wheel_has_not() -> None:
     """Docstrings are read in a checkout; what is printed is read everywhere."""
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
-            text = re.sub(
-                r'r?"""(.*?)"""', _help, path.read_text(encoding="utf-8"), flags=re.DOTALL
-            )
-            code = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
-            found = re.findall(
-                r"docs/(?:guides|design|reference|environments)/\w+\.md(?! of)", code
-            )
-            assert not found or path.name == "settings_page.py", f"{path}: {found}"
-
-
-def _help(match: re.Match[str]) -> str:
-    return match[0] if "Examples:" in match[1] else ""
+            if path.name == "settings_page.py":
+                continue
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and id(node) not in texts:
+                    found = PAGE.findall(str(node.value))
+                    assert not found, f"{path}:{node.lineno} names {found}: write `srl docs TOPIC`"
 
 
 def test_the_pages_are_small() -> None:
