@@ -8,6 +8,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import tyro
@@ -22,6 +23,13 @@ _SET = "set"
 _EVERYWHERE = f"{OPTION}: refuse files that name code from outside SRL; any command takes it."
 _RULE = re.compile(r"[─-]{3,}")
 _PREFIX = re.compile(r"^Error parsing (?:\w*Options: )?")
+_ASKED: ContextVar[list[type] | None] = ContextVar("asked", default=None)
+_NUMBERS = (
+    (re.compile(r"no type matching .*?(?=(?:invalid literal|could not convert).*)"), ""),
+    (re.compile(r"invalid literal for int\(\) with base 10: ('.*')"), r"\1 is not a whole number"),
+    (re.compile(r"could not convert string to float: ('.*')"), r"\1 is not a number"),
+)
+"""What Python says of a text that is no number -> what it means."""
 _NARROW, _WIDE = 4, "4000"
 """Indent of an option's name in what tyro writes, and columns in which it breaks no line."""
 
@@ -39,6 +47,10 @@ def read_options(kind: type[T], *, command: str, description: str, argv: Sequenc
         ConfigError: an option is unknown, missing or has an impossible value. One line.
         SystemExit: help was asked for and is printed.
     """
+    asked = _ASKED.get()
+    if asked is not None:
+        asked.append(kind)
+        raise SystemExit(0)
     written = io.StringIO()
     wanted = any(word in _HELP for word in argv)
     wide = contextlib.nullcontext() if wanted else _columns(_WIDE)
@@ -56,6 +68,17 @@ def read_options(kind: type[T], *, command: str, description: str, argv: Sequenc
             raise
         mistake = _setting(kind, argv) or _mistake(written.getvalue())
         raise ConfigError(f"{mistake} See `{command} --help`.") from None
+
+
+@contextlib.contextmanager
+def asked_kinds() -> Iterator[list[type]]:
+    """Collect the classes of options that commands ask for; each command ends when it asks."""
+    kinds: list[type] = []
+    token = _ASKED.set(kinds)
+    try:
+        yield kinds
+    finally:
+        _ASKED.reset(token)
 
 
 def _setting(kind: Any, argv: Sequence[str]) -> str:
@@ -86,6 +109,8 @@ def _mistake(box: str) -> str:
     if first and first[0].startswith("Missing from") and missing:
         return f"give {' and '.join(missing)}."
     text = _PREFIX.sub("", " ".join(" ".join(first or [box]).split()))
+    for fault, meaning in _NUMBERS:
+        text = fault.sub(meaning, text)
     hints = [row.split()[0] for part in others for row in part if _indent(row) == _NARROW]
     hint = f" Did you mean {hints[0]}?" if "Perhaps you meant:" in box and hints else ""
     return f"{text[:1].lower()}{text[1:].rstrip('.')}.{hint}"

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from srl_envs.foreign_code import load_entry_point
+from srl_envs.registry import adopt, spec
 from srl_envs.testing.contract import check_bots, check_contract, check_views
 from srl_envs.testing.conversions import check_conversions
 from srl_envs.testing.copies import check_copies
@@ -160,7 +162,10 @@ def check(env_id: str, *, episodes: int = 6, golden: str | Path | None = None) -
 
     Raises:
         ConformanceError: the first check that fails, and what to do about it.
+        UnknownEnvironmentError, ModuleNotFoundError, AttributeError: the id, or the module or class of its
+            entry point, does not exist; names the nearest.
     """
+    load_entry_point(spec(adopt(env_id)).entry_point)
     for held_to in CHECKS.values():
         held_to(env_id, episodes)
     if golden is not None:

@@ -11,6 +11,7 @@ import srl_envs
 from srl_envs import registry
 from srl_envs.api.making import make
 from srl_envs.core import Game, Streams
+from srl_envs.errors import UnknownEnvironmentError
 from srl_envs.testing import (
     CHECKS,
     ConformanceError,
@@ -225,3 +226,17 @@ def test_a_registration_that_differs_from_the_class_is_found(wrong: dict[str, An
     registry.register(**{**found, "id": "other_pennies-v0", **wrong})
     with pytest.raises(ConformanceError, match=rf"registered with {next(iter(wrong))}="):
         CHECKS["contract"]("other_pennies-v0", 1)
+
+
+def test_an_unknown_id_is_no_fault_of_a_game() -> None:
+    with pytest.raises(UnknownEnvironmentError, match="Did you mean 'connect_four-v0'"):
+        check("connect_for-v0")
+
+
+def test_a_misspelt_entry_point_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    registry.register(
+        id="typo-v0", entry_point="broken_games:Pennie", mode="competitive", seats=2, summary="x"
+    )
+    with pytest.raises(AttributeError, match="broken_games has no 'Pennie'.*Pennies"):
+        check("typo-v0")

@@ -9,7 +9,7 @@ from pathlib import Path
 from srl_agents.cli.documentation.topics import ROOMS, find, folder, opening, topics
 from srl_envs.errors import ConfigError
 
-HELP = """usage: srl docs [TOPIC]
+HELP = """usage: srl docs [--help] [TOPIC]
 
 Show a page of the documentation of this version: in a terminal as a page to scroll, else as Markdown.
 Without a TOPIC all pages are listed. A TOPIC is a page's name, with its room where two have that name.

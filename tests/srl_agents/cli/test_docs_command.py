@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -103,8 +104,15 @@ def test_the_pages_are_small() -> None:
 
 @pytest.mark.slow
 def test_a_wheel_opens_its_own_pages(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for folder in ("docs", *PACKAGES):
+        shutil.copytree(
+            ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, source)
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(tmp_path)]
-    command = [sys.executable, "-m", "pip", "wheel", *options, str(ROOT)]
+    command = [sys.executable, "-m", "pip", "wheel", *options, str(source)]
     subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

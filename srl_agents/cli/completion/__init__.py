@@ -1,0 +1,1 @@
+"""Completion of commands and options in a shell: `srl completion`."""
