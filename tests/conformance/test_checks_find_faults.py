@@ -238,5 +238,5 @@ def test_a_misspelt_entry_point_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     registry.register(
         id="typo-v0", entry_point="broken_games:Pennie", mode="competitive", seats=2, summary="x"
     )
-    with pytest.raises(AttributeError, match="broken_games has no 'Pennie'.*Pennies"):
+    with pytest.raises(AttributeError, match=r"broken_games has no 'Pennie'.*Pennies"):
         check("typo-v0")
