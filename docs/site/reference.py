@@ -34,7 +34,7 @@ MODULES = {
     "srl_envs": "make, play and replay games",
     "srl_envs.core": "what a game is made of",
     "srl_envs.rewards": "answer matcher, format checker, rubrics",
-    "srl_envs.sandbox": "run programs that nobody has read",
+    "srl_envs.sandbox": "run untrusted programs",
     "srl_envs.wrappers": "change what seats see and what they are paid",
     "srl_envs.vector": "many episodes at once",
     "srl_envs.testing": "the checks that every environment passes",

@@ -284,8 +284,8 @@ def test_sigterm_to_processes_of_which_one_waits_for_the_other_loses_no_update(
     arguments = ["train", str(recipe), "--out", str(run)]
     logs = [tmp_path / "first", tmp_path / "second"]
     processes = [
-        start_function(terminated_in_a_collective, (arguments,), log, told)
-        for log, told in zip(logs, torchruns_variables(2), strict=True)
+        start_function(terminated_in_a_collective, (arguments,), log, variables)
+        for log, variables in zip(logs, torchruns_variables(2), strict=True)
     ]
     for process, log in zip(processes, logs, strict=True):
         process.join(SECONDS)

@@ -77,8 +77,8 @@ def test_the_ratings_are_those_over_all_games_and_bots_have_none() -> None:
 
 
 def test_a_model_that_nobody_met_is_listed_last_without_a_rating() -> None:
-    alone = table({("d", "bot:x"): 0.9})
-    found = all_games([rated("one", table({("a", "b"): 0.8})), rated("two", alone)])
+    single = table({("d", "bot:x"): 0.9})
+    found = all_games([rated("one", table({("a", "b"): 0.8})), rated("two", single)])
     last = found["agents"][-1]
     assert (last["agent"], last["value"], last["entered"], last["rated_in"]) == ("d", None, 1, 0)
     assert found["rated_games"] == 1
