@@ -8,10 +8,12 @@ shell's background jobs. Only the main thread may set handlers: in others nothin
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self, TypeVar
@@ -102,6 +104,15 @@ def _interrupt() -> None:
     _loops[-1].interrupt()
 
 
+def _in_a_loop() -> bool:
+    """Whether this thread is inside of a running loop, as the cell of a notebook is."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class EventLoop:
     """An `asyncio.Runner`; inside of `terminable` each of our signals ends its tasks in order.
 
@@ -114,7 +125,9 @@ class EventLoop:
         self._interrupted = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """See `asyncio.Runner.run`."""
+        """See `asyncio.Runner.run`; where the caller's own loop runs, as in a notebook, beside it."""
+        if _in_a_loop():
+            return self._beside(self._cancellable(work))
         if threading.current_thread() is not threading.main_thread():
             return self._runner.run(work)
         self._interrupted = False
@@ -128,6 +141,24 @@ class EventLoop:
         finally:
             _loops.pop()
             self._main = None
+
+    def _beside(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run in a thread: one thread runs one loop. Ctrl-C here ends the tasks there in order."""
+        self._interrupted = False
+        context = contextvars.copy_context()
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            done = pool.submit(context.run, self._runner.run, work)
+            try:
+                return done.result()
+            except KeyboardInterrupt:
+                self._interrupted = True
+                if self._main is not None:
+                    self._main.get_loop().call_soon_threadsafe(self._main.cancel)
+                with suppress(CancelledError, asyncio.CancelledError):
+                    done.result()
+                raise
+            finally:
+                self._main = None
 
     async def _cancellable(self, work: Coroutine[Any, Any, T]) -> T:
         self._main = asyncio.current_task()
@@ -151,7 +182,11 @@ class EventLoop:
 
     def close(self) -> None:
         """See `asyncio.Runner.close`."""
-        self._runner.close()
+        if not _in_a_loop():
+            self._runner.close()
+            return
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            pool.submit(self._runner.close).result()
 
     def __enter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[1]
 TARGET = "srl_agents/documentation"
 LEFT_OUT = ("package_readme.md", "index.md", "reference/api/")
 """Pages that speak to a package index, or to Sphinx."""
-ENDINGS = (".md", ".png", ".svg")
+ENDINGS = (".md", ".ipynb", ".png", ".svg")
 
 
 def shipped(root: Path = DOCS) -> list[Path]:

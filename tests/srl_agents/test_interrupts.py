@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 
 import pytest
 
+from srl_agents import interrupts
+
 _COMMAND = """
 import asyncio, os, signal, sys, threading, time
-from srl_agents.cli import main as cli
 from srl_agents import interrupts
+from srl_agents.cli import main as cli
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever starts the tests with nohup has it ignored
 
@@ -240,3 +244,45 @@ def work(arguments):
     print(child.wait())
 """
     assert ran(work) == (0, "0\n")
+
+
+def test_a_loop_runs_inside_of_the_callers_own() -> None:
+    """A notebook's cell is part of a running loop."""
+
+    async def cell() -> tuple[int, int]:
+        loop = interrupts.EventLoop()
+        found = loop.run(later(1)), loop.run(later(2))
+        loop.close()
+        return found
+
+    async def later(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    assert asyncio.run(cell()) == (1, 2)
+
+
+def test_ctrl_c_in_a_cell_ends_what_runs_beside_it() -> None:
+    ended, main = threading.Event(), threading.main_thread().ident
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async def cell() -> None:
+        loop = interrupts.EventLoop()
+        threading.Timer(0.2, signal.pthread_kill, [main, signal.SIGINT]).start()
+        try:
+            loop.run(work())
+        finally:
+            loop.close()
+
+    callers = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            callers.run_until_complete(cell())
+    finally:
+        callers.close()
+    assert ended.is_set()
