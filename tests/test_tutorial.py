@@ -46,7 +46,7 @@ def test_the_policy_of_the_tutorial_plays(capsys: pytest.CaptureFixture[str]) ->
 def test_there_is_a_notebook_for_each_kind_of_user() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["board_maker", "card_owner", "researcher"]
     for path in NOTEBOOKS:
-        notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+        notebook = nbformat.read(path, as_version=4)
         assert len(notebook.cells) <= MOST_CELLS
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         assert not any(cell.outputs or cell.execution_count for cell in code), "keep no outputs"
@@ -58,6 +58,6 @@ def test_there_is_a_notebook_for_each_kind_of_user() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=900, kernel_name="python3", resources=where).execute()
