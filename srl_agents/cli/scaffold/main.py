@@ -1,0 +1,47 @@
+"""`srl new KIND NAME`: an installable package with a game, a reward or a coordination kind of your own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_agents.cli.command_line import read_options
+from srl_agents.cli.scaffold.packages import KINDS, write
+
+DESCRIPTION = f"""Write a small package that passes its kit at once; then change what it does.
+
+KIND is {", ".join(KINDS)}. Its module is the example of the guide, which `srl docs` shows; the package has an
+entry point, a test that runs the kit, and a page. Other kinds are one file as well: `srl docs extend`.
+
+Examples:
+  srl new env trade_winds
+  srl new reward politeness
+  srl new coordination averaging --out packages
+"""
+
+
+@dataclass(frozen=True)
+class NewArguments:
+    """What is written, and where."""
+
+    kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="KIND")]
+    """What the package adds."""
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """Name of the package, as in `import NAME`."""
+    out: Path = Path()
+    """Folder that gets the folder NAME."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl new --help`."""
+    options = read_options(NewArguments, command="srl new", description=DESCRIPTION, argv=argv)
+    folder = write(options.kind, options.name, options.out)
+    kind = KINDS[options.kind]
+    print(f"{folder}: a package with {kind.article} {options.kind}. What to do next:")
+    print(f"  pip install --editable {folder}")
+    print(f"  pytest {folder}")
+    print(f"  srl docs {kind.topic}")
+    return 0
