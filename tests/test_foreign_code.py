@@ -43,6 +43,7 @@ EXCEPTIONS = {
     "srl_envs/redteam/attack.py": "likewise",
     "leaderboards/protocol.py": "likewise",
     "srl_agents/cli/main.py": "commands, which the user types",
+    "srl_agents/cli/completion/tree.py": "installed commands, filtered by the rule",
     "srl_agents/models/pretrained.py": "folders of models, as data",
     "srl_agents/models/model_loading.py": "a generation configuration, which holds no code",
     "srl_agents/trainers/verification/independent/plain_policy.py": "a folder of a model, as data",

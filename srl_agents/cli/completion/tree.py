@@ -18,6 +18,7 @@ import shtab
 import srl_envs
 from srl_agents.cli.command_line import asked_kinds
 from srl_agents.recipes.loading import SHIPPED
+from srl_envs import foreign_code
 
 GROUP = "srl.commands"
 _POSITIONAL = "Positional"
@@ -34,12 +35,13 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="srl")
     commands = root.add_subparsers()
     for entry in sorted(metadata.entry_points(group=GROUP), key=lambda one: one.name):
+        if not foreign_code.may_import(entry.value):
+            continue
         run = entry.load()
         home = sys.modules[run.__module__]
         text = (home.__doc__ or "").partition("\n")[0].partition("`: ")[2]
-        own = commands.add_parser(
-            entry.name, help=text or entry.name
-        )  # shtab hides what has no help
+        # shtab hides what has no help
+        own = commands.add_parser(entry.name, help=text or entry.name)
         parts = getattr(home, "SUBCOMMANDS", ())
         if parts:
             below = own.add_subparsers()
