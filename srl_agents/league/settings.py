@@ -137,9 +137,6 @@ class OpponentSettings:
     """Options of the sampler, for example ``{low: 1, high: 4}`` of ``lagged``."""
     prior: Literal["even", "ratings"] = "ratings"
     """What few games are shrunk to: one half, or what ratings from looks and payoffs expect."""
-    decay: float = 0.998
-    """What a learner's earlier games are worth after each of its games; it moves on. This and the
-    prior: measured in docs/experiments.md, "League and ratings"."""
     past_limit: int = 6
     """Most recent snapshots per learner that stay in the pool."""
     retention: RetentionSettings = field(default_factory=RetentionSettings)
@@ -166,7 +163,6 @@ class OpponentSettings:
             find_sampler(self.past_sampler, self.sampler_options)
         except ConfigError as error:
             raise ConfigError(f"past_sampler={self.past_sampler!r}: {error}") from None
-        require(0.9 <= self.decay <= 1, f"decay={self.decay}: use 0.9 to 1.")
         require(self.past_limit >= 1, f"past_limit={self.past_limit}: use 1 or more.")
         require(self.payoff_pairs >= 0, f"payoff_pairs={self.payoff_pairs}: use 0 or more.")
         require(

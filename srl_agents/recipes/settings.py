@@ -12,6 +12,7 @@ from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
 from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
+from srl_agents.league.matchmaking.lessons import LessonPlan
 from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.league.settings import (
     EvaluationSettings,
@@ -277,6 +278,16 @@ class LeagueRecipe(GameOptions):
                 errors.append(within(f"models.{name}", error))
         raise_all(errors)
         return tuple(found)
+
+    @property
+    def lesson_plans(self) -> dict[str, LessonPlan]:
+        """Learner -> its games and curriculum, where its base has some of its own."""
+        return {
+            learner: LessonPlan(weights=own.environments, curriculum=own.curriculum)
+            for name, own in self.models.items()
+            if own.environments is not None or own.curriculum is not None
+            for learner in names_on(name, own.learners)
+        }
 
     @property
     def generation(self) -> GenerationSettings | None:

@@ -74,9 +74,8 @@ class KVOptions(PlotOptions, JSONOptions):
     device: str = "h100"
     """a100, h100 or h200."""
     mfu: float = 0.5
-    """Share of the device's peak that reading prompts reaches."""
-    minimum_mfu: float = 0.3
-    """Least share of the peak; it sets the size of prefill chunks."""
+    """Share of the device's peak that reading prompts reaches; prefill chunks are as large as 60 % of it
+    need."""
     speed: float = 1.0
     """Replay arrivals so many times faster."""
     fail: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NODE@SECOND")] = ()
@@ -142,7 +141,7 @@ def cluster_of(options: KVOptions) -> Cluster:
         routing=options.routing,
         patience=options.patience,
         known=options.known,
-        minimum_mfu=options.minimum_mfu,
+        minimum_mfu=0.6 * options.mfu,
         speed=options.speed,
         objectives=Objectives(first_token_s=options.ttft_s, between_tokens_s=options.tbt_s),
         admission=options.admission,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,14 +124,18 @@ class Arenas:
             raise ConfigError(f"{spec.env_id} with {spec.options} is not a game of this league.")
         return found
 
-    def as_arms(self) -> tuple[Arm, ...]:
-        """The games as a curriculum sees them: see `arms`."""
+    def as_arms(self, weights: Mapping[str, float] | None = None) -> tuple[Arm, ...]:
+        """The games as a curriculum sees them: see `arms`.
+
+        Args:
+            weights: game -> weight for one learner, 0 where absent; None: the games' own.
+        """
         return tuple(
             Arm(
                 game=arena.title,
                 level=level,
                 levels=max(1, len(arena.levels)),
-                weight=arena.weight,
+                weight=arena.weight if weights is None else weights.get(arena.title, 0.0),
             )
             for arena, level in self.arms
         )

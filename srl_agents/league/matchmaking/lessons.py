@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from srl_agents.league.agent_names import lineage
 from srl_agents.league.curricula import CurriculumSettings, State
 from srl_agents.league.matchmaking.arenas import Arena, Arenas, apportion
 from srl_agents.league.matchmaking.row_passes import rows_of_match
+from srl_agents.league.ratings.intervals import Floats
 from srl_agents.records import Episode
 
 _GAMES = 7
@@ -21,6 +23,17 @@ _REMEMBERED = 256
 """Updates whose counts of rows are kept: those that may be drawn again, which are few."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LessonPlan:
+    """Games and curriculum of one learner, where they are not the league's."""
+
+    weights: Mapping[str, float] | None = None
+    """Game -> share of training matches, relative to the others'; absent games are not trained. None: the
+    league's."""
+    curriculum: CurriculumSettings | None = None
+    """None: the league's."""
+
+
 class Lessons:
     """Draws games for learners, each by its own scores.
 
@@ -29,6 +42,7 @@ class Lessons:
         curriculum: shares them out.
         learners: names, in training order.
         seed: of the league.
+        plans: of learners with games or a curriculum of their own.
     """
 
     def __init__(
@@ -37,14 +51,22 @@ class Lessons:
         curriculum: CurriculumSettings,
         learners: Sequence[str],
         seed: int,
+        plans: Mapping[str, LessonPlan] | None = None,
     ) -> None:
-        self._arenas, self._curriculum = arenas, curriculum
+        self._arenas = arenas
+        own = {name: (plans or {}).get(name, LessonPlan()) for name in learners}
+        self._curricula = {name: plan.curriculum or curriculum for name, plan in own.items()}
         self._learners, self._seed = tuple(learners), seed
         self._states: dict[str, State] = {name: {} for name in learners}
+        self._arms_of = {name: arenas.as_arms(plan.weights) for name, plan in own.items()}
         self._arms = arenas.as_arms()
         self.rows_asked: dict[str, dict[str, dict[str, int]]] = {}
         """Learner -> update -> arm -> matches of it before this update; JSON values, for a checkpoint."""
         self._number = {(arena.title, level): k for k, (arena, level) in enumerate(arenas.arms)}
+
+    def trains_in(self, learner: str, arena: Arena) -> bool:
+        """Whether a learner learns from its matches in a game."""
+        return any(arm.weight > 0 for arm in self._arms_of[learner] if arm.game == arena.title)
 
     def arm(self, update: int, index: int, state: int, start_states: int) -> tuple[Arena, int]:
         """The game and level of one start state; those of one update are shared out at once.
@@ -112,13 +134,13 @@ class Lessons:
                 scores = found[lineage(trajectory.policy)].setdefault(number, [])
                 scores.append(min(max((1 + trajectory.outcome) / 2, 0.0), 1.0))
         self._states = {
-            name: self._curriculum.observed(self._arms, self._states[name], scores)
+            name: self._curricula[name].observed(self._arms_of[name], self._states[name], scores)
             for name, scores in found.items()
         }
 
     def shares(self, learner: str) -> dict[str, float]:
         """Game -> share of the learner's next matches that are of it, all levels together."""
-        chances_A = self._curriculum.chances(self._arms, self._states[learner])
+        chances_A = self._chances(learner)
         shares = dict.fromkeys((arm.game for arm in self._arms), 0.0)
         for arm, chance in zip(self._arms, chances_A, strict=True):
             shares[arm.game] += float(chance)
@@ -126,9 +148,9 @@ class Lessons:
 
     def levels(self, learner: str) -> dict[str, float]:
         """Game with levels -> mean level of the learner's next matches in it, from 0."""
-        chances_A = self._curriculum.chances(self._arms, self._states[learner])
+        chances_A = self._chances(learner)
         found: dict[str, list[float]] = {}
-        for arm, chance in zip(self._arms, chances_A, strict=True):
+        for arm, chance in zip(self._arms_of[learner], chances_A, strict=True):
             if arm.levels > 1 and arm.weight > 0:
                 total = found.setdefault(arm.game, [0.0, 0.0])
                 total[0] += float(chance)
@@ -140,10 +162,14 @@ class Lessons:
         spare ones."""
         if len(self._arms) == 1:
             return [0] * start_states
-        chances_A = self._curriculum.chances(self._arms, self._states[self._learners[index]])
+        chances_A = self._chances(self._learners[index])
         entropy = [self._seed, update, index, round_, _GAMES]
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
         return apportion(chances_A, start_states, float(rng.random()))
+
+    def _chances(self, learner: str) -> Floats:
+        """(A,) chances of the arms for a learner's next matches."""
+        return self._curricula[learner].chances(self._arms_of[learner], self._states[learner])
 
     def _asked_before(self, update: int, index: int) -> Mapping[str, int]:
         """Matches of each arm with rows before an update, as far as they were drawn."""

@@ -18,7 +18,7 @@ from srl_agents.league.agent_names import lineage, live_key
 from srl_agents.league.curricula import CurriculumSettings, FixedShares
 from srl_agents.league.matchmaking.arenas import Arena, Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL, EvaluationSchedule
-from srl_agents.league.matchmaking.lessons import Lessons
+from srl_agents.league.matchmaking.lessons import LessonPlan, Lessons
 from srl_agents.league.matchmaking.pair_record import PairRecord, expected_scores
 from srl_agents.league.matchmaking.points import mean_points, seat_points
 from srl_agents.league.ratings.intervals import Floats
@@ -36,6 +36,8 @@ FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
 """Points per game: below the first an old version counts as forgotten, below the second an exploiter
 still wins, below the third a main teaches its exploiter nothing."""
 BOT = "bot:"
+_DECAY = 0.998
+"""Weight of a learner's earlier results after each further one (`benchmarks.league.samplers`)."""
 _STARTS = 13
 """Last word of the seed that draws start states of learners that meet the same ones."""
 
@@ -53,6 +55,7 @@ class League:
         exploiters: when exploiters are frozen and start again.
         held: learner -> seats that it and its past may hold; all seats if absent.
         curriculum: which games are trained how much; by their weights if absent.
+        plans: of learners with games or a curriculum of their own.
         alike: all learners meet the same start states and kinds of opponents.
     """
 
@@ -68,6 +71,7 @@ class League:
         exploiters: ExploiterSettings | None = None,
         held: Mapping[str, Sequence[int]] | None = None,
         curriculum: CurriculumSettings | None = None,
+        plans: Mapping[str, LessonPlan] | None = None,
         alike: bool = False,
     ) -> None:
         self.arenas = Arenas(arenas)
@@ -92,7 +96,7 @@ class League:
         self.past: list[str] = list(self.starts)
         self.best: dict[str, str] = {name: self._starts[name] for name in self.learners}
         """Last version of each learner that passed its gate, or its start."""
-        self.lessons = Lessons(self.arenas, curriculum or FixedShares(), self.learners, seed)
+        self.lessons = Lessons(self.arenas, curriculum or FixedShares(), self.learners, seed, plans)
         """Draws the games of training."""
         self._games = self._no_games()
         self._cells = {arena.title: PairRecord() for arena in arenas}
@@ -317,7 +321,7 @@ class League:
             seed = naming_rows(seed, rows)
         if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat, arena)
-        learning = [learner] if kind == "exploit" else self.learners
+        learning = [learner] if kind == "exploit" else self._training_in(arena)
         live = {self.live(name) for name in learning}
         options = arena.training_options(level)
         return [
@@ -337,6 +341,10 @@ class League:
             )
             for attempt in attempts
         ]
+
+    def _training_in(self, arena: Arena) -> list[str]:
+        """Learners that learn from their matches in a game."""
+        return [name for name in self.learners if self.lessons.trains_in(name, arena)]
 
     def _share_seats(
         self, rng: np.random.Generator, learner: str, seats: list[str], seat: int, arena: Arena
@@ -382,7 +390,8 @@ class League:
             return "exploit", self._draw(rng, self.past, self._even(learner, arena), free)
         settings = arena.opponents or self.opponents
         kinds = {"mirror": settings.mirror, "live": settings.live, "past": settings.past}
-        if len(self.mains) == 1:
+        peers = [name for name in self.mains if name in self._training_in(arena)]
+        if peers == [learner]:
             kinds["mirror"] += kinds.pop("live")
         if settings.verify:
             kinds["verify"] = settings.verify
@@ -396,7 +405,7 @@ class League:
         if kind == "mirror":
             return "self", [self.live(learner)] * free
         if kind == "live":
-            peers = [name for name in self.mains if name != learner]
+            peers.remove(learner)
             return "self", [self.live(peers[int(rng.integers(len(peers)))]) for _ in range(free)]
         if kind == "past":
             pool = self._pool(learner, settings)
@@ -513,7 +522,7 @@ class League:
                 else:
                     continue
                 points = seat_points(me.outcome, other.outcome, arena.mode)
-                record.add(name, key, points, self.opponents.decay)
+                record.add(name, key, points, _DECAY)
 
     def _no_games(self) -> dict[str, PairRecord]:
         return {

@@ -40,7 +40,14 @@ def check_recipe(recipe: LeagueRecipe) -> None:
         *(_check_reward_model, _check_first_adapters, _check_bases, _check_devices),
         *(_check_coordination, _check_pairs, _check_sharing, _check_names),
         *(_check_mains, _check_exploiters, _check_several, _check_generation),
-        *(_check_games, _check_seats, _check_curriculum, _check_gate, _check_warm_start),
+        *(
+            _check_games,
+            _check_seats,
+            _check_curriculum,
+            _check_lesson_plans,
+            _check_gate,
+            _check_warm_start,
+        ),
         *(_check_scale, check_fork_needs, check_agents, check_anybody_met, check_budgets),
     )
     _check_numbers(recipe)
@@ -137,10 +144,36 @@ def _check_games(recipe: LeagueRecipe) -> None:
 
 
 def _check_curriculum(recipe: LeagueRecipe) -> None:
+    own = {f"models.{name}.curriculum": model.curriculum for name, model in recipe.models.items()}
+    for place, curriculum in {"curriculum": recipe.curriculum, **own}.items():
+        if curriculum is not None and curriculum.needs_levels:
+            require(
+                any(len(game.levels) > 1 for game in recipe.games),
+                f"{place}.kind={curriculum.kind!r} moves between levels, and no game has two; give one of "
+                "`environments` its `levels`.",
+            )
+
+
+def _check_lesson_plans(recipe: LeagueRecipe) -> None:
+    """Refuse games of a base's learners that are not trained, and what needs the same games for all."""
+    trained = {game.name: game for game in trained_games(recipe)}
+    for name, model in recipe.models.items():
+        for game in model.environments or ():
+            require(
+                game in trained,
+                f"models.{name}.environments: {game!r} is not trained in this recipe; name some of "
+                f"{', '.join(trained)}.",
+            )
+    if not recipe.lesson_plans:
+        return
     require(
-        not recipe.curriculum.needs_levels or any(len(game.levels) > 1 for game in recipe.games),
-        f"curriculum.kind={recipe.curriculum.kind!r} moves between levels, and no game has two; give one "
-        "of `environments` its `levels`.",
+        recipe.promotion is None or all(own.environments is None for own in recipe.models.values()),
+        "promotion: a gate plays all games that are trained; leave it out, or models' `environments`.",
+    )
+    require(
+        recipe.sharing is None or recipe.sharing.kind != "rollouts",
+        "sharing: with kind 'rollouts' all learners meet the same start states; leave it out, or models' "
+        "`environments` and `curriculum`.",
     )
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import require_model
 from srl_agents.engines.settings import ENGINE, EngineSettings
-from srl_agents.league.settings import require
+from srl_agents.league.curricula import CURRICULUM, CurriculumSettings
+from srl_agents.league.settings import require, require_weight
 from srl_agents.memory.placements import Placement, PlacementFacts
 from srl_agents.recipes.sections import other_names
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
@@ -133,8 +134,19 @@ class ModelSettings:
     """Instead of the recipe's, whole."""
     training: Annotated[AlgorithmSettings, TRAINING] | None = None
     """Instead of the recipe's, whole."""
+    environments: dict[str, float] | None = None
+    """Game of ``environments`` -> share of these learners' training matches, relative to the others'; they
+    never train in games that are absent here. Instead of the games' ``weight``."""
+    curriculum: Annotated[CurriculumSettings, CURRICULUM] | None = None
+    """Instead of the recipe's, whole."""
 
     def __post_init__(self) -> None:
+        for game, weight in (self.environments or {}).items():
+            require_weight(f"environments.{game}", weight, " (never trained)")
+        require(
+            self.environments is None or any(self.environments.values()),
+            "environments: give a game a weight above 0, or leave the section out.",
+        )
         require(
             not isinstance(self.learners, int) or 1 <= self.learners <= len(NAMES),
             f"learners={self.learners}: use 1 to {len(NAMES)}, or name them.",

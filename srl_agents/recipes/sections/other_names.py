@@ -112,6 +112,7 @@ REMOVED: dict[str, tuple[Any, str]] = {
     "exploiters.beaten_at": (0.7, "set exploiters.patience"),
     "exploiters.reset_chance": (0.25, "set exploiters.patience"),
     "coordination.teacher_limit": (5.0, "set coordination.teacher_weight"),
+    "opponents.decay": (0.998, "choose another opponents.past_sampler"),
     "promotion.elo0": (0.0, "raise promotion.elo1"),
     "promotion.batch_pairs": (20, "set promotion.min_pairs"),
     "transport.anchor_every": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL
@@ -39,7 +40,18 @@ def write_transfer(
         )
         for game in games
     ]
-    rows = transfer_table(measured, {league.live(name): league.start_of(name) for name in learners})
+    names = {league.live(name): name for name in learners}
+    trained = {
+        (agent, arena.title): league.lessons.trains_in(name, arena)
+        for agent, name in names.items()
+        for arena in league.arenas.all
+    }
+    rows = [
+        replace(row, trained=trained[row.learner, row.game])
+        for row in transfer_table(
+            measured, {agent: league.start_of(name) for agent, name in names.items()}
+        )
+    ]
     means = {
         kind: {
             learner: {"gain": mean.estimate, "low": mean.low, "high": mean.high}

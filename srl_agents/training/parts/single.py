@@ -218,6 +218,7 @@ def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
         exploiters=recipe.exploiters,
         held=recipe.seats,
         curriculum=recipe.curriculum,
+        plans=recipe.lesson_plans,
         alike=recipe.sharing is not None and recipe.sharing.kind == "rollouts",
     )
 

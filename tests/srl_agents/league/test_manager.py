@@ -456,11 +456,11 @@ def test_ratings_from_looks_tell_who_is_hard_before_any_game() -> None:
 
 
 def test_old_games_fade() -> None:
-    league = make_league(decay=0.9, **EVE)
+    league = make_league(**EVE)
     beat(league, agent("eve", 0), agent("alice", 0), 0.5, games=100)  # won 50, then lost 50
     (cell,) = league.state()["games"]["connect_four-v0"]["eve"].values()
-    assert cell[0] == pytest.approx(10, abs=0.01)
-    assert cell[1] < 0.1
+    assert cell[0] == pytest.approx((1 - 0.998**100) / 0.002)
+    assert cell[1] == pytest.approx(0.998**50 * (1 - 0.998**50) / 0.002)
 
 
 # --- learners with seats of their own ------------------------------------------------------------

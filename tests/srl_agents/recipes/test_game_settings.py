@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from srl_agents.league.agent_names import lineage
+from srl_agents.league.matchmaking.manager import League
 from srl_agents.recipes.loading import find_recipe, load
+from srl_agents.recipes.sections.games import arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build, dump
 
@@ -131,3 +135,72 @@ def test_a_game_of_one_seat_is_a_task_beside_games_with_others() -> None:
         (1, "cooperative"),
         (2, "competitive"),
     ]
+
+
+PLANS = """
+name: plans
+seed: 3
+models:
+  deep: {model: tiny, learners: [alice, carol], environments: {nim-v0: 1}}
+  wide: {model: tiny-shallow, learners: [bob], environments: {nim-v0: 1, connect_four-v0: 3},
+    curriculum: {kind: success_rate}}
+  plain: {model: tiny-shallow, learners: [dan]}
+environments: [{env: nim-v0}, {env: connect_four-v0}, {env: kuhn_poker-v0, weight: 0}]
+"""
+
+
+def with_plans(folder: Path, *settings: str) -> LeagueRecipe:
+    path = folder / "plans.yaml"
+    path.write_text(PLANS)
+    return load(LeagueRecipe, path, settings)
+
+
+def test_learners_of_a_base_have_games_and_a_curriculum_of_their_own(tmp_path: Path) -> None:
+    made = with_plans(tmp_path)
+    assert build(LeagueRecipe, dump(made), "again") == made
+    league = League(
+        arenas=arenas_of(made.games),
+        versions={name: WeightVersion(name, 0, "0" * 16) for name in made.learners},
+        starts=dict.fromkeys(made.learners, "tiny"),
+        opponents=made.opponents,
+        seed=made.seed,
+        curriculum=made.curriculum,
+        plans=made.lesson_plans,
+    )
+    assert league.lessons.shares("alice") == {
+        "nim-v0": 1.0, "connect_four-v0": 0.0, "kuhn_poker-v0": 0.0,
+    }  # fmt: skip
+    assert league.lessons.shares("bob")["connect_four-v0"] == pytest.approx(0.75)
+    assert league.lessons.shares("dan")["connect_four-v0"] == pytest.approx(0.5)
+    specs = [s for update in range(60) for s in league.training_matches(update, 4, 1)]
+    played: dict[str, set[str]] = {}
+    for spec in specs:
+        for seat in spec.learner_seats:
+            played.setdefault(lineage(spec.seats[seat]), set()).add(spec.env_id)
+    both = {"nim-v0", "connect_four-v0"}
+    assert played == {"alice": {"nim-v0"}, "carol": {"nim-v0"}, "bob": both, "dan": both}
+    four = [spec for spec in specs if spec.env_id == "connect_four-v0" and spec.purpose == "self"]
+    names = {lineage(name) for spec in four for name in spec.seats}
+    assert names == {"bob", "dan"}, "peers are those who learn there, too"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("models.deep.environments={nim: 1}", "'nim' is not trained in this recipe; name some of"),
+        ("models.deep.environments={kuhn_poker-v0: 1}", "'kuhn_poker-v0' is not trained"),
+        ("models.deep.environments={nim-v0: 0}", "give a game a weight above 0"),
+        ("models.deep.environments={nim-v0: -1}", r"environments\.nim-v0=-1"),
+        (
+            "models.wide.curriculum={kind: difficulty}",
+            r"models\.wide\.curriculum\.kind='difficulty'",
+        ),
+        ("promotion={}", "promotion: a gate plays all games"),
+        ("sharing={kind: rollouts}", "sharing: with kind 'rollouts' all learners meet the same"),
+    ],
+)
+def test_games_of_their_own_that_cannot_be_are_refused(
+    settings: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_plans(tmp_path, settings)
