@@ -17,6 +17,7 @@ from srl_agents.credit.estimators import ESTIMATORS, Advantages, Earned, Estimat
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.testing.advice import Promise, hold, require
 from srl_agents.testing.forked_updates import forked_in
+from srl_envs.errors import ConfigError
 
 _GROUPS, _ATTEMPTS, _SEATS, _TURNS = 3, 4, 2, 3
 _UPDATES = 4
@@ -29,8 +30,15 @@ def check_estimator(settings: CreditSettings) -> None:
         settings: name it, with the options that it needs.
 
     Raises:
+        ConfigError: it is a class of estimators, not the settings that name one.
         ConformanceError: names the promise that was broken.
     """
+    if isinstance(settings, type):
+        name = f"{settings.__module__}:{settings.__qualname__}"
+        raise ConfigError(
+            f"check_estimator({settings.__name__}): expected settings that name the estimator: "
+            f"check_estimator(CreditSettings(estimator={name!r}))."
+        )
     hold(f"estimator {settings.estimator!r}", PROMISES, settings)
 
 

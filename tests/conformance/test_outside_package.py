@@ -202,3 +202,15 @@ def test_the_guide_shows_the_file_that_is_tested_here() -> None:
     assert shown == (OUTSIDE / "outside_kinds/averaging.py").read_text()
     for family, _, _ in FAMILIES:
         assert f"`{family.group}`" in guide
+
+
+def test_the_estimator_of_the_guide_is_kept_and_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/extend.md").read_text()
+    code = guide.split("```python\n")[3].split("```")[0]
+    assert "(Estimator)" in code
+    (tmp_path / "median_of_the_guide.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = CreditSettings(estimator="median_of_the_guide:GroupMedian")
+    check_estimator(settings)

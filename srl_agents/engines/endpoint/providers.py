@@ -131,7 +131,7 @@ def find_model(place: str, model: str) -> FoundModel:
             f"endpoint {place!r}: no such provider{where} among the known ones."
             f"{nearest(place, found.providers)} There are: {names}. For another, "
             f"give an address such as http://host:8000/v1, or write a providers file that {PROVIDERS} names "
-            "(`srl docs endpoints`)."
+            "(`srl docs endpoints`). A Python function of yours takes a seat only in srl_envs.play."
         )
     provider = found.providers[place]
     price = None

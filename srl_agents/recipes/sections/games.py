@@ -120,7 +120,17 @@ class Game:
         """
         known = spec(self.env_id)
         for bot in bots:
-            require(bot in known.bots, f"{section}: {no_bot(known, bot)}")
+            require(
+                bot in known.bots,
+                f"{section}: {no_bot(known, bot)}{_WITHOUT_BOTS[bool(known.bots)]}",
+            )
+
+
+_WITHOUT_BOTS = {
+    True: "",
+    False: " To train without bots, write `evaluation: {bots: []}` and leave `opponents.bots` out.",
+}
+"""Advice by whether the environment has bots."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ import pytest
 import srl_envs
 from srl_agents.cli import envs
 from srl_agents.cli.main import main
+from srl_agents.league.settings import EvaluationSettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs import registry
 from srl_envs.errors import ConfigError
@@ -87,5 +88,10 @@ def test_an_environment_without_bots_is_explained_with_steps_that_work(
     assert "Try: srl play mine/bare-v0 human human" in capsys.readouterr().err
     assert main(["play", "mine/bare-v0", "random", "random"]) == 2
     assert "Bots of mine/bare-v0: none;" in capsys.readouterr().err
-    with pytest.raises(ConfigError, match=r"evaluation\.bots: mine/bare-v0 has no bot 'random'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"evaluation\.bots: mine/bare-v0 has no bot 'random'.*`evaluation: \{bots: \[\]\}`",
+    ):
         LeagueRecipe(name="a", model="tiny", env="mine/bare-v0")
+    without = EvaluationSettings(bots=())
+    LeagueRecipe(name="a", model="tiny", env="mine/bare-v0", evaluation=without)

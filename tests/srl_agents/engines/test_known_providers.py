@@ -80,6 +80,7 @@ def test_an_unknown_provider_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="no such provider among the known ones") as raised:
         find_model("antropic", "m")
     assert "Did you mean 'anthropic'?" in str(raised.value)
+    assert "takes a seat only in srl_envs.play" in str(raised.value)
     for name in known_providers():
         assert name in str(raised.value)
 

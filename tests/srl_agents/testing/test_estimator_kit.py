@@ -8,6 +8,7 @@ import pytest
 from srl_agents.credit.estimators import ESTIMATORS, Advantages, Earned, Estimator
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.testing import check_estimator
+from srl_envs.errors import ConfigError
 from srl_envs.testing import ConformanceError
 
 
@@ -23,6 +24,13 @@ class Rewarding(Estimator):
 
     def advantages(self, earned: Earned) -> Advantages:
         return earned.returns_EK, np.zeros(earned.valid_EK.shape, dtype=bool), {}
+
+
+def test_a_class_in_place_of_settings_is_answered_with_the_call() -> None:
+    with pytest.raises(
+        ConfigError, match=r"CreditSettings\(estimator='.*test_estimator_kit:Rewarding'\)"
+    ):
+        check_estimator(Rewarding)  # type: ignore[arg-type]
 
 
 class Writing(Estimator):
