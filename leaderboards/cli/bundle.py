@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -64,5 +65,23 @@ def main(argv: list[str]) -> int:
         return 0
     for bundle in made:
         print(f"{bundle.protocol.name}: {len(bundle.specs)} matches in {bundle.folder}")
+        for line in rows(bundle.ratings):
+            print(f"  {line}")
     print(f"next: srl leaderboard verify {out} --level L2")
     return 0
+
+
+_SCORES = {"elo": ("elo", "half_width"), "cross_play": ("cross_play", "cross_play_half_width")}
+"""By measure: the keys of a row's score and of half its interval."""
+
+
+def rows(ratings: Mapping[str, Any]) -> list[str]:
+    """One line per agent, best first, of the content of ``ratings.json``; none for mixed games."""
+    if ratings["measure"] not in _SCORES:
+        return []
+    score, half = _SCORES[ratings["measure"]]
+    lines = []
+    for row in ratings["rows"]:
+        width = "interval unknown" if row[half] is None else f"± {row[half]:.4g}"
+        lines.append(f"{row['agent']}: {ratings['measure']} {row[score]:.4g}, {width}")
+    return lines

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from srl_agents.cli.main import main
 from srl_agents.coordination.settings import COORDINATION, KINDS
-from srl_agents.credit.estimators import ESTIMATORS
+from srl_agents.credit.estimators import ESTIMATORS, Earned
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.settings import ENGINE, ENGINES, EngineSite
@@ -214,3 +215,16 @@ def test_the_estimator_of_the_guide_is_kept_and_used(
     monkeypatch.syspath_prepend(tmp_path)
     settings = CreditSettings(estimator="median_of_the_guide:GroupMedian")
     check_estimator(settings)
+    returns_EK = np.array([[3.0], [0.0], [1.0], [2.0], [2.0], [2.0]])  # two groups of three
+    earned = Earned(
+        rewards_EK=returns_EK,
+        returns_EK=returns_EK,
+        valid_EK=np.ones((6, 1), dtype=bool),
+        group_E=np.array([0, 0, 0, 1, 1, 1]),
+        seat_E=np.zeros(6, dtype=np.int64),
+        roles_E=(("nim-v0", 0, "alice"),) * 6,
+    )
+    estimator = ESTIMATORS.find(settings.estimator)(settings, scale=False)
+    advantages_EK, silent_EK, _ = estimator.advantages(earned)
+    assert advantages_EK[:, 0].tolist() == [2.0, -1.0, 0.0, 0.0, 0.0, 0.0]
+    assert silent_EK[:, 0].tolist() == [False] * 3 + [True] * 3

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from leaderboards.bundles.submission import open_bundle
+from leaderboards.cli.bundle import rows
 from leaderboards.redteam.forger import Forger
 from tests.leaderboards.command import main
 
@@ -26,6 +27,8 @@ def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["bundle", out, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert [entry["env"] for entry in made] == ["kuhn_poker-v0", "nim-v0"]
+    assert main(["bundle", out, "--out", str(tmp_path / "again")]) == 0
+    assert "\n  bot:strong: elo " in capsys.readouterr().out
     bundles = str(tmp_path / "run" / "bundles")
     assert main(["verify", bundles, "--level", "L3", "--json"]) == 0
     verdicts = json.loads(capsys.readouterr().out)
@@ -65,6 +68,19 @@ def test_a_rejected_bundle_gives_code_1_and_is_not_published(
     assert "L2 holds" in lines[1]
     assert main(["publish", folder, "--board", str(tmp_path / "board")]) == 1
     assert not (tmp_path / "board").exists()
+
+
+def test_a_bundle_prints_agents_with_scores_and_intervals() -> None:
+    elo = [
+        {"agent": "a", "elo": 101.26, "half_width": 40.0},
+        {"agent": "b", "elo": -3.0, "half_width": None},
+    ]
+    assert rows({"measure": "elo", "rows": elo}) == [
+        "a: elo 101.3, ± 40",
+        "b: elo -3, interval unknown",
+    ]
+    pairs = [{"agent": "a", "cross_play": 0.5, "cross_play_half_width": 0.1}]
+    assert rows({"measure": "cross_play", "rows": pairs}) == ["a: cross_play 0.5, ± 0.1"]
 
 
 @pytest.mark.parametrize("command", ["run", "bundle", "verify", "publish"])
