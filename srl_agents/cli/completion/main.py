@@ -21,7 +21,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class CompletionArguments:
+class CompletionOptions:
     """Which script."""
 
     shell: Annotated[
@@ -34,7 +34,7 @@ class CompletionArguments:
 def main(argv: list[str]) -> int:
     """Run the command; see `srl completion --help`."""
     chosen = read_options(
-        CompletionArguments, command="srl completion", description=DESCRIPTION, argv=argv
+        CompletionOptions, command="srl completion", description=DESCRIPTION, argv=argv
     )
     import shtab
 

@@ -24,7 +24,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class NewArguments:
+class NewOptions:
     """What is written, and where."""
 
     kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="KIND")]
@@ -37,7 +37,7 @@ class NewArguments:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl new --help`."""
-    options = read_options(NewArguments, command="srl new", description=DESCRIPTION, argv=argv)
+    options = read_options(NewOptions, command="srl new", description=DESCRIPTION, argv=argv)
     folder = write(options.kind, options.name, options.out)
     kind = KINDS[options.kind]
     print(f"{folder}: a package with {kind.article} {options.kind}. What to do next:")
