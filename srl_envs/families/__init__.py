@@ -503,3 +503,27 @@ register(
         "reward": "sparse, or shaped: progress is paid, too (sparse)",
     },
 )
+
+register(
+    id="solve_and_verify-v0",
+    entry_point=f"{_REASONING}.solve_and_verify:SolveAndVerify",
+    mode="cooperative",
+    seats=3,
+    summary="One answers exact problems, one judges the answer, one sends the final one.",
+    held_out=True,
+    bots={
+        "random": f"{_REASONING}.solve_and_verify_bots:random_bot",
+        "middle": f"{_REASONING}.solve_and_verify_bots:middle_bot",
+        "strong": f"{_REASONING}.solve_and_verify_bots:strong_bot",
+        "held_out": f"{_REASONING}.solve_and_verify_bots:held_out_bot",
+    },
+    options={
+        "players": "3, or 1 that takes all parts (3)",
+        "problems": "problems per episode, 1 to 10 (3)",
+        "difficulty": "1 (single digits) to 5 (3)",
+        "families": "kinds of problem to draw from (all)",
+        "tasks": "rows of gsm8k:PATH or math:PATH instead of generated problems",
+        "note_chars": "longest working or note, 0 to 400 (200)",
+        "reward": "sparse, or shaped: first answers and verdicts are paid, too (sparse)",
+    },
+)

@@ -9,6 +9,7 @@ import pytest
 from srl_envs import register, registry, spec
 from srl_envs.families.coding.code_duel import CodeDuel
 from srl_envs.families.reasoning.math_duel import MathDuel
+from srl_envs.families.reasoning.solve_and_verify import SolveAndVerify
 from srl_envs.families.workflow.plan_path import PlanPath
 from srl_envs.testing import CHECKS
 
@@ -34,12 +35,20 @@ class PathTask(PlanPath):
         super().__init__(players=1)
 
 
+class VerifiedTask(SolveAndVerify):
+    """The lone version of another."""
+
+    def __init__(self) -> None:
+        super().__init__(players=1)
+
+
 @pytest.mark.parametrize(
     ("duel", "task", "episodes"),
     [
         ("math_duel-v0", "MathTask", 4),
         pytest.param("code_duel-v0", "CodeTask", 1, marks=pytest.mark.nightly),
         pytest.param("plan_path-v0", "PathTask", 1, marks=pytest.mark.nightly),
+        pytest.param("solve_and_verify-v0", "VerifiedTask", 4, marks=pytest.mark.nightly),
     ],
 )
 def test_one_player_alone_has_a_game_that_keeps_the_contract(

@@ -55,7 +55,7 @@ def held_out_bot(rng: np.random.Generator) -> Bot:
         stake = sum(confidence > bar for bar in (0.35, 0.5, 0.7))
         if stake == 0:
             return action("pass")
-        return action(f"{_mistaken(answer, rng) if errs else answer}; {stake}")
+        return action(f"{mistaken(answer, rng) if errs else answer}; {stake}")
 
     return act
 
@@ -66,13 +66,13 @@ def _solving_bot(rng: np.random.Generator, *, error_rate: float, stake: int) -> 
         if answer is None:
             return action("pass")
         if rng.random() < error_rate:
-            answer = _mistaken(answer, rng)
+            answer = mistaken(answer, rng)
         return action(f"{answer}; {stake}")
 
     return act
 
 
-def _mistaken(answer: Fraction, rng: np.random.Generator) -> Fraction:
+def mistaken(answer: Fraction, rng: np.random.Generator) -> Fraction:
     """A wrong answer close to the right one."""
     return answer + int(rng.integers(1, 6)) * (1 if rng.random() < 0.5 else -1)
 
