@@ -43,6 +43,8 @@ PROBLEMS, DIFFICULTY, NOTE_CHARS = 3, 3, 200
 """Default options."""
 DUE = ("Send your answer", "Send your verdict", "Send the final answer")
 """How the last line of a prompt begins, by part."""
+_AFTER = " .,:!"
+"""What may stand behind an answer and is no part of it."""
 _MOST_SHOWN = 200
 """Characters of a problem that is over."""
 
@@ -96,6 +98,7 @@ def read_reply(part: int, body: str, note_chars: int) -> Reply:
     said, _, note = body.partition(";")
     note = clean_message(note, note_chars) if note_chars else ""
     if part != VERIFIER:
+        said = said.strip().rstrip(_AFTER)
         return Reply(parse_answer(said).answer or "pass", note if part == SOLVER else "")
     verdict = said.strip(" \n\t.,:!'\"*").lower()
     require_action(

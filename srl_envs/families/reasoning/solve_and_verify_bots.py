@@ -36,8 +36,8 @@ def middle_bot(rng: np.random.Generator) -> Bot:
 
 
 def strong_bot(rng: np.random.Generator) -> Bot:
-    """Every part solves exactly."""
-    return _part(rng, error_rate=0.0)
+    """Every part solves exactly, and trusts itself."""
+    return _part(rng, error_rate=0.0, trusts=False)
 
 
 def held_out_bot(rng: np.random.Generator) -> Bot:

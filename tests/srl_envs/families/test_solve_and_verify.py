@@ -42,6 +42,7 @@ def played(*bodies: str, **options: Any) -> tuple[SolveAndVerify, Table]:
     ("part", "body", "reply"),
     [
         (SOLVER, "42", Reply("42")), (SOLVER, "42; 6*7 <b>", Reply("42", "6*7 b")),
+        (SOLVER, "42.", Reply("42")), (CORRECTOR, "0.5 !", Reply("0.5")),
         (SOLVER, "Pass", Reply("pass")), (VERIFIER, "Right.", Reply("right")),
         (VERIFIER, "wrong; it is\n43; or so", Reply("wrong", "it is 43; or so")),
         (CORRECTOR, "7/2; why", Reply("7/2")),
