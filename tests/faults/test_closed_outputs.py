@@ -95,6 +95,8 @@ COMMANDS: dict[str, Fill] = {
     "play": lambda _: ["play", "nim-v0", "random", "middle"],
     "envs": lambda _: ["envs"],
     "doctor": lambda _: ["doctor"],
+    "docs": lambda _: ["docs"],
+    "completion": lambda _: ["completion", "bash"],
     "watch": lambda bots: ["watch", str(bots / "run"), "--all"],
     "serve": lambda _: ["serve", "human", "--port", "0"],
     "score": lambda bots: ["score", str(bots / "replies.jsonl"), "--rubric", "math"],
@@ -121,6 +123,7 @@ COMMANDS: dict[str, Fill] = {
 
 
 ELSEWHERE = {
+    "new": "refuses the folder that its first call made; its help is tried",
     "train": "the test of a training below",
     "report": "the test of a training below, whose run it shows",
     "verify-trainer": "computes gradients for a minute before it prints; its help is tried",
