@@ -22,6 +22,7 @@ times in ten, 0.84; random ones 0.01, and 0.05 at the first level.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -42,8 +43,8 @@ FINAL_SHARE, PART_SHARE = 0.6, 0.2
 PROBLEMS, DIFFICULTY, NOTE_CHARS = 3, 3, 200
 """Default options."""
 DUE = ("Send your answer", "Send your verdict", "Send the final answer")
-"""How the last line of a prompt begins, by part."""
-_AFTER = " .,:!"
+"""In a line of its own, by part."""
+_AFTER = re.compile(r"[\s.,:!]+\Z")
 """What may stand behind an answer and is no part of it."""
 _MOST_SHOWN = 200
 """Characters of a problem that is over."""
@@ -98,7 +99,7 @@ def read_reply(part: int, body: str, note_chars: int) -> Reply:
     said, _, note = body.partition(";")
     note = clean_message(note, note_chars) if note_chars else ""
     if part != VERIFIER:
-        said = said.strip().rstrip(_AFTER)
+        said = _AFTER.sub("", said)
         return Reply(parse_answer(said).answer or "pass", note if part == SOLVER else "")
     verdict = said.strip(" \n\t.,:!'\"*").lower()
     require_action(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from srl_envs.families.reasoning.solve_and_verify import (
     WRONG,
     random_reply,
 )
+from srl_envs.rewards.matcher.notation.number import read_number
 from srl_envs.turns.grammar import action
 
 Bot = Callable[[str], str]
 
-_SENT = re.compile(r"^The solver sent: ([^,\n]+)", re.MULTILINE)
+_SENT = re.compile(r'^The solver sent: ([^"\n]+?)(?:, ".*")?$', re.MULTILINE)
 _VERDICT = re.compile(r"^The verifier sent: (right|wrong)", re.MULTILINE)
 
 
@@ -46,9 +46,9 @@ def held_out_bot(rng: np.random.Generator) -> Bot:
 
 
 def part_of(text: str) -> int:
-    """The part whose reply is due, by the last line of the prompt."""
-    last = text.rstrip().rpartition("\n")[2]
-    return next((part for part, due in enumerate(DUE) if last.startswith(due)), CORRECTOR)
+    """The part whose reply is due, by its line of the prompt; a refusal may stand below it."""
+    lines = text.splitlines()
+    return next((part for part, due in enumerate(DUE) if f"{due}." in lines), CORRECTOR)
 
 
 def _part(rng: np.random.Generator, *, error_rate: float, trusts: bool = True) -> Bot:
@@ -58,7 +58,7 @@ def _part(rng: np.random.Generator, *, error_rate: float, trusts: bool = True) -
         if answer is not None and rng.random() < error_rate:
             answer = mistaken(answer, rng)
         if part == VERIFIER:
-            agrees = sent is not None and answer == number(sent.group(1))
+            agrees = sent is not None and answer == read_number(sent.group(1))
             return action(RIGHT if agrees else WRONG)
         kept = answer is None or (trusts and verdict is not None and verdict.group(1) == RIGHT)
         if part == CORRECTOR and sent and kept:
@@ -66,11 +66,3 @@ def _part(rng: np.random.Generator, *, error_rate: float, trusts: bool = True) -
         return action("pass" if answer is None else answer)
 
     return reply
-
-
-def number(text: str) -> Fraction | None:
-    """The value of an answer that a bot wrote; None where it is another notation."""
-    try:
-        return Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        return None

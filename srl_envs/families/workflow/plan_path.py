@@ -140,7 +140,8 @@ class PlanPath(Team[Grid]):
                 "cell up, down, left and right; # is blocked. A move into # or off the grid counts as a "
                 "step and ends the walk of its round."
             ),
-            "payoff": "shortest way / steps walked if G is reached, else 0",
+            "payoff": "shortest way / steps of all rounds if G is reached, else 0",
+            "progress": "1 - shortest way from where you end / shortest way at the start, at least 0",
             "kind": "moves",
             "program": 'print("RRDD")',
             "answer": "RRDD",

@@ -14,14 +14,10 @@ import numpy as np
 from srl_envs.errors import IllegalMoveError
 from srl_envs.families.workflow.moves import LETTERS, neighbours, read_moves
 from srl_envs.families.workflow.plan_path import Grid, walk
-from srl_envs.families.workflow.team import WRITE_CODE
+from srl_envs.families.workflow.scripted import Bot, last_printed, team
 from srl_envs.families.workflow.tool import NO_PROGRAM
-from srl_envs.turns.grammar import action
-
-Bot = Callable[[str], str]
 
 _ROWS = re.compile(r"^The task:\n((?:[.#SG]+\n)+)", re.MULTILINE)
-_PRINTED = re.compile(r'^Round \d+: the program printed "(.*)"\.$', re.MULTILINE)
 
 _SEARCH = """from collections import deque
 grid = {rows!r}
@@ -70,13 +66,10 @@ def read_grid(text: str) -> Grid:
 
 def random_bot(rng: np.random.Generator) -> Bot:
     """No program; random moves."""
-
-    def reply(text: str) -> str:
-        if WRITE_CODE in text:
-            return action(NO_PROGRAM)
-        return action("".join(rng.choice(list(LETTERS), int(rng.integers(1, 13)))))
-
-    return reply
+    return team(
+        lambda _: NO_PROGRAM,
+        lambda _: "".join(rng.choice(list(LETTERS), int(rng.integers(1, 13)))),
+    )
 
 
 def middle_bot(_rng: np.random.Generator) -> Bot:
@@ -95,13 +88,11 @@ def held_out_bot(_rng: np.random.Generator) -> Bot:
 
 
 def _team(write: Callable[[Grid], str], wander: Callable[[Grid], str]) -> Bot:
-    def reply(text: str) -> str:
+    def answer(text: str) -> str:
         grid = read_grid(text)
-        if WRITE_CODE in text:
-            return action(write(grid))
-        return action(printed_way(text, grid) or wander(grid))
+        return printed_way(text, grid) or wander(grid)
 
-    return reply
+    return team(lambda text: write(read_grid(text)), answer)
 
 
 def rows(grid: Grid) -> list[str]:
@@ -113,11 +104,8 @@ def rows(grid: Grid) -> list[str]:
 
 def printed_way(text: str, grid: Grid) -> str:
     """What the last program printed, if it is a way to the goal; else ""."""
-    printed = _PRINTED.findall(text)
-    if not printed:
-        return ""
     try:
-        moves = read_moves(printed[-1], grid.size * grid.size)
+        moves = read_moves(last_printed(text), grid.size * grid.size)
     except IllegalMoveError:
         return ""
     return moves if walk(grid, moves)[0].at == grid.goal else ""

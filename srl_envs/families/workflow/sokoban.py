@@ -125,7 +125,10 @@ class Sokoban(Team[Room]):
                 "down, left and right; moving into a box pushes it, if the cell behind it is free. Boxes "
                 "are never pulled. A move that is stopped counts and ends the walk of its round."
             ),
-            "payoff": "fewest moves that solve it / moves made if every box is on a goal, else 0",
+            "payoff": (
+                "fewest moves that solve it / moves of all rounds if every box is on a goal, else 0"
+            ),
+            "progress": "(boxes on goals - those at the start) / boxes off goals at the start, at least 0",
             "kind": "moves",
             "program": 'print("RRDD")',
             "answer": "RRDD",

@@ -7,22 +7,17 @@ after the other to a goal, without a thought for the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 
 from srl_envs.errors import IllegalMoveError
 from srl_envs.families.workflow.moves import LETTERS, read_moves
+from srl_envs.families.workflow.scripted import Bot, last_printed, team
 from srl_envs.families.workflow.sokoban import walk
 from srl_envs.families.workflow.sokoban_rooms import Room, inside, way_to_solve
-from srl_envs.families.workflow.team import WRITE_CODE
 from srl_envs.families.workflow.tool import NO_PROGRAM
-from srl_envs.turns.grammar import action
-
-Bot = Callable[[str], str]
 
 _ROWS = re.compile(r"^The task:\n((?:[#_o$*@+]+\n)+)", re.MULTILINE)
-_PRINTED = re.compile(r'^Round \d+: the program printed "(.*)"\.$', re.MULTILINE)
 
 _READ = """rows = {rows!r}
 at = {{(r, c): m for r, row in enumerate(rows) for c, m in enumerate(row)}}
@@ -88,13 +83,10 @@ def read_room(text: str) -> Room:
 
 def random_bot(rng: np.random.Generator) -> Bot:
     """No program; random moves."""
-
-    def reply(text: str) -> str:
-        if WRITE_CODE in text:
-            return action(NO_PROGRAM)
-        return action("".join(rng.choice(list(LETTERS), int(rng.integers(1, 21)))))
-
-    return reply
+    return team(
+        lambda _: NO_PROGRAM,
+        lambda _: "".join(rng.choice(list(LETTERS), int(rng.integers(1, 21)))),
+    )
 
 
 def middle_bot(_rng: np.random.Generator) -> Bot:
@@ -113,24 +105,21 @@ def held_out_bot(_rng: np.random.Generator) -> Bot:
 
 
 def _team(program: str | None) -> Bot:
-    def reply(text: str) -> str:
+    def write(text: str) -> str:
         rows = _ROWS.search(text)
-        if WRITE_CODE in text:
-            body = program.format(rows=rows.group(1).split()) if program and rows else NO_PROGRAM
-            return action(body)
-        room = read_room(text)
-        return action(printed_solution(text, room) or box_by_box(room))
+        return program.format(rows=rows.group(1).split()) if program and rows else NO_PROGRAM
 
-    return reply
+    def answer(text: str) -> str:
+        room = read_room(text)
+        return printed_solution(text, room) or box_by_box(room)
+
+    return team(write, answer)
 
 
 def printed_solution(text: str, room: Room) -> str:
     """What the last program printed, if it solves the room; else ""."""
-    printed = _PRINTED.findall(text)
-    if not printed:
-        return ""
     try:
-        moves = read_moves(printed[-1], 4 * room.size * room.size)
+        moves = read_moves(last_printed(text), 4 * room.size * room.size)
     except IllegalMoveError:
         return ""
     return moves if walk(room, moves)[0].boxes == room.goals else ""

@@ -177,6 +177,7 @@ class Sudoku(Team[Grid]):
                 "were given stay."
             ),
             "payoff": f"1 - {ROUND_COST} for each round after the first if the grid is solved, else 0",
+            "progress": "(right - wrong digits that you filled) / open cells at the start, at least 0",
             "kind": "cells to fill",
             "program": 'print("r1c2=3 r2c4=1")',
             "answer": "r1c2=3 r2c4=1",

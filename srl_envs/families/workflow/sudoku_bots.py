@@ -7,22 +7,17 @@ the cells that have one candidate.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 
 from srl_envs.errors import IllegalMoveError
+from srl_envs.families.workflow.scripted import Bot, last_printed, team
 from srl_envs.families.workflow.sudoku import Grid, fill, fills_text, read_fills
 from srl_envs.families.workflow.sudoku_grids import candidates, clashes
-from srl_envs.families.workflow.team import WRITE_CODE
 from srl_envs.families.workflow.tool import NO_PROGRAM
-from srl_envs.turns.grammar import action
-
-Bot = Callable[[str], str]
 
 _ROWS = re.compile(r"^The task:\n((?:[1-9.]+\n)+)", re.MULTILINE)
 _BOX = re.compile(r"each box of (\d) rows and (\d) columns")
-_PRINTED = re.compile(r'^Round \d+: the program printed "(.*)"\.$', re.MULTILINE)
 
 _READ = """rows = {rows!r}
 h, w = {box}
@@ -73,16 +68,12 @@ def read_grid(text: str) -> Grid:
 def random_bot(rng: np.random.Generator) -> Bot:
     """No program; a random digit in each open cell."""
 
-    def reply(text: str) -> str:
-        if WRITE_CODE in text:
-            return action(NO_PROGRAM)
+    def answer(text: str) -> str:
         grid = read_grid(text)
         cells = [cell for cell, digit in enumerate(grid.digits) if not digit] or [0]
-        return action(
-            fills_text(grid.size, {c: int(rng.integers(1, grid.size + 1)) for c in cells})
-        )
+        return fills_text(grid.size, {c: int(rng.integers(1, grid.size + 1)) for c in cells})
 
-    return reply
+    return team(lambda _: NO_PROGRAM, answer)
 
 
 def middle_bot(_rng: np.random.Generator) -> Bot:
@@ -101,26 +92,23 @@ def held_out_bot(_rng: np.random.Generator) -> Bot:
 
 
 def _team(program: str | None) -> Bot:
-    def reply(text: str) -> str:
+    def write(text: str) -> str:
         rows, box = _ROWS.search(text), _BOX.search(text)
-        if WRITE_CODE in text:
-            if program is None or rows is None or box is None:
-                return action(NO_PROGRAM)
-            shape = ", ".join(box.groups())
-            return action(program.format(rows=rows.group(1).split(), box=shape))
-        grid = read_grid(text)
-        return action(printed_fills(text, grid) or singles(grid))
+        if program is None or rows is None or box is None:
+            return NO_PROGRAM
+        return program.format(rows=rows.group(1).split(), box=", ".join(box.groups()))
 
-    return reply
+    def answer(text: str) -> str:
+        grid = read_grid(text)
+        return printed_fills(text, grid) or singles(grid)
+
+    return team(write, answer)
 
 
 def printed_fills(text: str, grid: Grid) -> str:
     """What the last program printed, if no digit stands twice with it; else ""."""
-    printed = _PRINTED.findall(text)
-    if not printed:
-        return ""
     try:
-        fills = read_fills(grid.size, printed[-1])
+        fills = read_fills(grid.size, last_printed(text))
     except IllegalMoveError:
         return ""
     return "" if clashes(grid.size, fill(grid, fills)[0].digits) else fills_text(grid.size, fills)

@@ -34,7 +34,7 @@ PROGRESS_SHARE = 0.3
 """Of the outcome, with shaped rewards."""
 TASK_COLUMN = "The task:"
 WRITE_CODE = "Send a program"
-"""In the last line of a prompt that asks for one, and in no other."""
+"""In a line of its own that begins with ``ROUND`` and the number, in a prompt that asks for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def check_number(game: str, name: str, value: object, low: int, high: int) -> No
 class Team(Game[Work[Board], str], Generic[Board]):
     """Seat 0 sends programs, seat 1 answers; in the lone version seat 0 does both.
 
-    Subclasses say what a board is and what an answer does to it; ``name``, ``goal``, ``payoff`` and the two
-    examples are parts of the prompt.
+    Subclasses say what a board is and what an answer does to it; ``name`` and `texts` are parts of
+    the prompt.
 
     Args:
         players: 2, or 1 for the lone version.
@@ -145,7 +145,11 @@ class Team(Game[Work[Board], str], Generic[Board]):
     @property
     @abstractmethod
     def texts(self) -> Mapping[str, str]:
-        """``goal``, ``payoff``, ``kind`` of answer, and ``program`` and ``answer``, an example of each."""
+        """Parts of the prompt.
+
+        ``goal``, ``payoff``, ``progress`` as a formula, ``kind`` of answer, and ``program`` and ``answer``,
+        an example of each.
+        """
 
     # --- the rules of the workflow ---
 
@@ -289,7 +293,7 @@ class Team(Game[Work[Board], str], Generic[Board]):
         tool = f"{TOOL_RULE}\n" if seat == CODER else ""
         paid = texts["payoff"]
         if self.reward == "shaped":
-            paid = f"{1 - PROGRESS_SHARE:.1f} * ({paid}) + {PROGRESS_SHARE} * (progress, 0 to 1)"
+            paid = f"{1 - PROGRESS_SHARE:.1f} * ({paid}) + {PROGRESS_SHARE} * ({texts['progress']})"
         same = "" if self.seats == 1 else "the same for both: "
         return f"{texts['goal']}\n{flow}\n{tool}Payoff: {same}{paid}.\n{replies}\n"
 

@@ -10,19 +10,19 @@ import re
 
 from srl_envs.core import require_action
 from srl_envs.messages import clean_message, quoted
-from srl_envs.reading.python_text import MAX_PROGRAM_BYTES, read_python
+from srl_envs.reading.python_text import MAX_PROGRAM_BYTES, MAX_PROGRAM_LINES, read_python
 from srl_envs.sandbox.lending import LIMITS, Borrower, sound
 
 NO_PROGRAM = "none"
 PRINT_CHARS = 300
 """Of what a program prints, as much is shown."""
 TOOL_RULE = (
-    f"A program gets no input. It may have {MAX_PROGRAM_BYTES} bytes, and run for {LIMITS.cpu_s:g} s in "
-    f"{LIMITS.memory_mib} MB."
+    f"A program gets no input. It may have {MAX_PROGRAM_BYTES} bytes in {MAX_PROGRAM_LINES} lines, and run "
+    f"for {LIMITS.cpu_s:g} s in {LIMITS.memory_mib} MB."
 )
 _FAULT_CHARS = 120
-_ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
-"""Differs from run to run, and replays compare every text."""
+_ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
+"""Of an object that is printed. It differs from run to run, and replays compare every text."""
 
 
 class Tool(Borrower):

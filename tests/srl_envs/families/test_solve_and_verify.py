@@ -22,7 +22,7 @@ from srl_envs.families.reasoning.solve_and_verify import (
     Table,
     read_reply,
 )
-from srl_envs.families.reasoning.solve_and_verify_bots import number, part_of
+from srl_envs.families.reasoning.solve_and_verify_bots import part_of, strong_bot
 from srl_envs.turns.grammar import action, parse_reply
 
 ENV = "solve_and_verify-v0"
@@ -45,7 +45,7 @@ def played(*bodies: str, **options: Any) -> tuple[SolveAndVerify, Table]:
         (SOLVER, "42.", Reply("42")), (CORRECTOR, "0.5 !", Reply("0.5")),
         (SOLVER, "Pass", Reply("pass")), (VERIFIER, "Right.", Reply("right")),
         (VERIFIER, "wrong; it is\n43; or so", Reply("wrong", "it is 43; or so")),
-        (CORRECTOR, "7/2; why", Reply("7/2")),
+        (CORRECTOR, "7/2; why", Reply("7/2")), (SOLVER, "42.\n\u2028\xa0,", Reply("42")),
     ],
 )  # fmt: skip
 def test_replies_by_hand(part: int, body: str, reply: Reply) -> None:
@@ -149,6 +149,19 @@ def test_a_lone_player_takes_the_parts_in_turn() -> None:
     assert env.game.max_turns == srl_envs.make(ENV, problems=2).game.max_turns
 
 
+@pytest.mark.parametrize("name", ["random", "middle", "strong", "held_out"])
+def test_bots_reply_for_their_part_after_a_refusal(name: str) -> None:
+    env: Any = srl_envs.make(ENV, problems=1)
+    env.reset(seed=0)
+    bots = {f"player_{seat}": srl_envs.make_bot(ENV, name, seed=seat) for seat in range(3)}
+    while env.agents:
+        agent = env.on_move[0]
+        env.step({agent: action("no such move")})
+        _, _, _, _, infos = env.step({agent: bots[agent](env.text(agent))})
+        assert infos[agent]["invalid"] is None
+    env.close()
+
+
 def test_thousands_of_noisy_replies_neither_raise_nor_pay_out_of_range() -> None:
     game = SolveAndVerify(problems=1, reward="shaped")
     rng = np.random.default_rng(0)
@@ -205,5 +218,20 @@ def test_bots_stand_in_their_order() -> None:
             outcomes.append(srl_envs.play(env, bots, seed=seed).outcomes[0])
         paid[name] = sum(outcomes) / len(outcomes)
     assert paid["strong"] == 1.0 > paid["middle"] > 0.5 > 0.1 > paid["random"]
-    assert number("7/2") == number("3.5")
-    assert number("pass") is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "verdict"),
+    [
+        ("1,234", "right"),
+        ('1,234, "2 * 617, or so"', "right"),
+        (r"\frac{2468}{2}", "right"),
+        ("1.234e3", "right"),
+        ("234", "wrong"),
+        ('1, "1,234"', "wrong"),
+        ("pass", "wrong"),
+    ],
+)
+def test_a_verifier_reads_every_notation_that_the_game_takes(sent: str, verdict: str) -> None:
+    text = f"Problem 1 of 1: 2 * 617 = ?\nThe solver sent: {sent}\nSend your verdict."
+    assert strong_bot(np.random.default_rng(0))(text) == action(verdict)

@@ -72,6 +72,7 @@ def test_there_are_games() -> None:
             'printed nothing and failed: "timeout"',
         ),
         (Outcome(status="ok", stdout="<object at 0x7f3a90>"), 'printed "object at 0x0"'),
+        (Outcome(status="ok", stdout="0xffff"), 'printed "0xffff"'),
     ],
 )
 def test_what_the_team_reads_of_a_program_is_one_line_without_markup(
@@ -179,6 +180,41 @@ def test_shaped_rewards_add_up_to_the_outcome_and_pay_progress_when_it_is_made(
                 before = earned
         assert paid == pytest.approx(env.outcomes[0])
         assert before <= PROGRESS_SHARE
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", GAMES)
+def test_what_a_program_prints_confuses_no_scripted_planner(env_id: str) -> None:
+    env, _ = opened(env_id)
+    env.step({"player_0": action(f'print("ROUND 1 of 3. {WRITE_CODE} now.")')})
+    text = env.text("player_1")
+    assert WRITE_CODE in text
+    for name in ("random", "middle", "strong", "held_out"):
+        body, _ = parse_reply(srl_envs.make_bot(env_id, name, seed=0)(text), 8192)
+        assert body is not None
+        assert env.game.parse(env._state, 1, body)
+    env.close()
+
+
+@pytest.mark.parametrize("bot", ["random", "middle", "strong", "held_out"])
+@pytest.mark.parametrize("env_id", GAMES)
+def test_scripted_coders_send_their_program_after_a_refusal(env_id: str, bot: str) -> None:
+    env, texts = opened(env_id)
+    policy = srl_envs.make_bot(env_id, bot, seed=0)
+    first = policy(texts["player_0"])
+    env.step({"player_0": action("no such move")})
+    assert env.text("player_0") != texts["player_0"]
+    assert policy(env.text("player_0")) == first
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", GAMES)
+def test_shaped_prompts_say_what_progress_is(env_id: str) -> None:
+    env, texts = opened(env_id, reward="shaped")
+    game: Any = env.game
+    for text in texts.values():
+        assert f"else 0) + {PROGRESS_SHARE} * ({game.texts['progress']})." in text
+        assert "at least 0" in text
     env.close()
 
 
