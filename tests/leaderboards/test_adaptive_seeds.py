@@ -108,7 +108,7 @@ def test_seeds_are_a_number_or_apart(text: str | None, wanted: tuple[int | None,
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "-1", "1:apart", "apart:", "apart:x", "12:", ":12", "1.5"]
+    "text", ["", "x", "-1", "1:apart", "apart:", "apart:x", "12:", ":12", "1.5", "9" * 5000]
 )
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="give a number, apart, or apart:N"):

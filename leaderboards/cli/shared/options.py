@@ -37,6 +37,8 @@ that the providers file names). Its weights cannot be audited: such bundles reac
 """
 
 
+_MOST_DIGITS = 18
+"""Of a number of seeds; Python reads no number of thousands."""
 Agents = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="[NAME=]AGENT")
 ]
@@ -134,9 +136,11 @@ class EntrantOptions:
         text = number if colon else ("" if word == APART else word)
         until = APART if colon or word == APART else ""
         if (colon and word != APART) or not (
-            text.isascii() and (text.isdigit() or (until and not colon))
+            text.isascii()
+            and (text.isdigit() or (until and not colon))
+            and len(text) <= _MOST_DIGITS
         ):
-            raise ConfigError(f"--seeds {self.seeds!r}: give a number, {APART}, or {APART}:N.")
+            raise ConfigError(f"--seeds {self.seeds[:40]!r}: give a number, {APART}, or {APART}:N.")
         return (int(text) if text else None), until
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from srl_agents.cli.documentation.topics import find
+from srl_agents.coordination.settings import KINDS as COORDINATIONS
+from srl_agents.rewards.terms import REWARDS
 from srl_envs.distribution import DISTRIBUTION
 from srl_envs.errors import ConfigError, nearest
 
@@ -88,6 +92,9 @@ def test_the_kind_keeps_its_contract() -> None:
 }
 """Kinds by the word of the command."""
 
+_TAKEN = {*sys.stdlib_module_names, "srl_envs", "srl_agents", "leaderboards", "test", "tests"}
+"""Names with another meaning, whatever is installed; a package's own tests lie in ``tests``."""
+
 
 def write(kind: str, name: str, out: Path) -> Path:
     """Write a package and return its folder.
@@ -100,15 +107,15 @@ def write(kind: str, name: str, out: Path) -> Path:
             f"no kind {kind!r}.{nearest(kind, KINDS)} There are {', '.join(KINDS)}; `srl docs extend` has "
             "the others, each one file."
         )
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+    if not re.fullmatch(r"[a-z]([a-z0-9_]{0,60}[a-z0-9])?", name) or keyword.iskeyword(name):
         raise ConfigError(
-            f"{name!r} names no package: use small letters, digits and _, as trade_winds."
+            f"{name[:80]!r} names no package: use small letters, digits and _ inside, as trade_winds."
         )
-    if name in sys.stdlib_module_names or name in ("srl_envs", "srl_agents", "leaderboards"):
-        raise ConfigError(f"{name!r} is taken: `import {name}` already means another package.")
     folder = out / name
     if folder.exists():
         raise ConfigError(f"{folder} exists. Give another NAME, or --out FOLDER.")
+    if meaning := _taken(KINDS[kind], name, _title(kind, name)):
+        raise ConfigError(f"{name!r} is taken: {meaning}.")
     for path, text in files(kind, name).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +126,7 @@ def write(kind: str, name: str, out: Path) -> Path:
 def files(kind: str, name: str) -> Mapping[str, str]:
     """Path -> text."""
     made = KINDS[kind]
-    title = "".join(part.capitalize() for part in name.split("_")) + made.ending
+    title = _title(kind, name)
     module = f"{name}.{'game' if kind == 'env' else kind}"
     names = {"MODULE": module, "CLASS": title, "NAME": name}
     start = f'"""{name}: {made.article} {kind} for SRL."""\n'
@@ -149,6 +156,28 @@ def example(kind: NewKind) -> str:
         block for block in blocks if re.search(rf"^class {kind.example}\b", block, re.MULTILINE)
     )
     return re.sub(r"\A# \S+\n", "", found)
+
+
+def _taken(made: NewKind, name: str, title: str) -> str:
+    """What the name of a package, or of its class, means already; empty where it is free."""
+    found = find_spec(name)
+    if name in _TAKEN or (found is not None and found.origin):  # a bare folder has no origin
+        return f"`import {name}` already means another package"
+    for known in (REWARDS, COORDINATIONS):
+        if known.group == made.group and name in known.names():
+            return f"recipes already know a {known.what} of this name"
+    nodes = [*ast.walk(ast.parse(example(made)))]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used |= {node.name for node in nodes if isinstance(node, (ast.alias, ast.ClassDef))}
+    used -= {made.example, f"{made.example}Settings"}
+    if keyword.iskeyword(title) or {title, f"{title}Settings"} & used:
+        return f"the class would be {title}, which its module needs for something else"
+    return ""
+
+
+def _title(kind: str, name: str) -> str:
+    """Name of the class of a package."""
+    return "".join(part.capitalize() for part in name.split("_")) + KINDS[kind].ending
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:

@@ -66,6 +66,15 @@ def test_its_module_is_the_example_of_the_guide(kind: str) -> None:
         (["env", "Trade-Winds"], "'Trade-Winds' names no package"),
         (["env", "json"], "'json' is taken"),
         (["env", "class"], "'class' names no package"),
+        (["env", "trade_"], "'trade_' names no package"),  # no installer takes the name trade-
+        (["env", "x" * 300], "names no package"),
+        (["env", "../above"], "'../above' names no package"),
+        (["env", "numpy"], "'numpy' is taken: `import numpy`"),
+        (["env", "tests"], "'tests' is taken"),
+        (["env", "none"], "the class would be None"),
+        (["env", "any"], "the class would be Any"),
+        (["coordination", "decision"], "the class would be Decision"),
+        (["reward", "overlong"], "recipes already know a reward of this name"),
     ],
 )
 def test_mistakes_take_one_line(

@@ -141,12 +141,17 @@ def test_words_are_written_where_no_list_is_known_and_the_text_stays(browser: An
             ("Possible: <b>x</b> or y", None),
             ("Choose.", ["a", "<i>b</i>"]),
             ("Too many.", [str(k) for k in range(500)]),
+            (
+                "Heap 1: (999999999)\n",
+                None,
+            ),  # another seat's words; as buttons they would fill the memory
+            ("Possible: a, b" + "\n.\n1\n" * 10_000, None),  # longer than a game's; slow to search
         ):
             question = desk._new([{"role": "user", "content": text}], lambda: False)
             question.about = {} if legal is None else {"legal": legal}
         browser.get(url)
         counts = []
-        for number in range(1, 5):
+        for number in range(1, 7):
             shown(browser, "#form:not([hidden])")
             words = "return [document.getElementById('observation').textContent, " + (
                 "[...document.querySelectorAll('#controls button')].map((b) => b.textContent)]"
@@ -160,7 +165,7 @@ def test_words_are_written_where_no_list_is_known_and_the_text_stays(browser: An
                 assert time.monotonic() < end_s
                 time.sleep(0.02)
             browser.get(url)
-        assert counts == [[], [], ["a", "<i>b</i>"], []]
+        assert counts == [[], [], ["a", "<i>b</i>"], [], [], []]
 
 
 def test_the_page_is_for_a_person() -> None:

@@ -3,7 +3,7 @@
 // Boards, heaps, fields and cards to click, read from the text that the seat sees; and a button for every legal
 // move that is known. A game that is not recognised keeps its text and the box for words.
 window.Controls = (() => {
-  const MOST_BUTTONS = 80;
+  const MOST_BUTTONS = 80, MOST_OBJECTS = 400, MOST_TEXT = 20000;
 
   function el(tag, attributes = {}, ...children) {
     const node = document.createElement(tag);
@@ -35,7 +35,7 @@ window.Controls = (() => {
   // Heaps of objects; a click takes that object and all to its right.
   function heaps(text, send) {
     const found = [...text.matchAll(/^Heap (\d+): o* ?\((\d+)\)$/gm)].map(([, heap, size]) => [heap, Number(size)]);
-    if (!found.length) return null;
+    if (!found.length || found.reduce((sum, [, size]) => sum + size, 0) > MOST_OBJECTS) return null;
     return group("Heaps: choose how many to take", ...found.map(([heap, size]) => el("div", { class: "heap" }, el("span", { class: "name" }, `Heap ${heap}`),
       ...Array.from({ length: size }, (_, at) => move(`${heap} ${size - at}`, el("span", { "aria-hidden": "true" }, String(size - at)), send, { class: "move object", "aria-label": `Take ${size - at} of heap ${heap}` })))));
   }
@@ -94,6 +94,7 @@ window.Controls = (() => {
   // What to click for a text, or null; `send` gets the body of the move.
   return {
     of(text, legal, send) {
+      if (text.length > MOST_TEXT) return listed(legal, send);  // longer than any game's
       for (const [, make] of GAMES) {
         const node = make(text, send);
         if (node) return node;
