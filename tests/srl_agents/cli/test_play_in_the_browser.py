@@ -168,6 +168,23 @@ def test_words_are_written_where_no_list_is_known_and_the_text_stays(browser: An
         assert counts == [[], [], ["a", "<i>b</i>"], [], [], []]
 
 
+@pytest.mark.slow
+def test_how_a_game_ended_stays_when_its_command_has_ended(browser: Any) -> None:
+    desk = Desk()
+    with desk_server(desk, "127.0.0.1", 0) as url:
+        desk.tell("The game is over: you won.")
+        browser.get(url)
+        end_s = time.monotonic() + 20
+        while not desk.fetched:
+            assert time.monotonic() < end_s
+            time.sleep(0.02)
+    state = "return document.getElementById('state').textContent"
+    while "does not answer" not in (text := browser.execute_script(state)):
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+    assert text.startswith("The game is over: you won.")
+
+
 def test_the_page_is_for_a_person() -> None:
     with pytest.raises(ConfigError, match="give `human` a seat"):
         PlayOptions(env="nim-v0", policies=("random", "strong"), web=True).check()

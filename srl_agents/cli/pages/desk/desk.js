@@ -42,24 +42,30 @@ function show(question, others) {
   draft = keyOf(question.chat);
   part("reply").value = localStorage.getItem(draft) ?? "";
   part("fault").textContent = "";
-  const seen = question.chat[question.chat.length - 1].content;
-  const clicks = window.Controls.of(seen, question.legal, (body) => submit(body));
+  const text = question.chat[question.chat.length - 1].content;
+  const clicks = window.Controls.of(text, question.legal, (body) => submit(body));
   part("controls").replaceChildren(...(clicks ? [clicks] : []));
   const first = clicks?.querySelector("button:enabled, input");
   (part("reply").value || !first ? part("reply") : first).focus();
 }
 
+let asked = 0, seen = 0, news = "";
+
 async function look() {
+  const own = ++asked;
   try {
     const found = await (await fetch("/waiting")).json();
+    if (own < seen) return;  // a later look was answered before
+    seen = own;
+    news = found.news || news;
     const waiting = found.questions.filter((question) => !sent.has(question.number));
     const all = waiting.length + found.more;
     document.title = all ? `(${all}) SRL desk` : "SRL desk";
     const rest = waiting.length ? "" : "Nobody waits for you. ";
-    part("state").textContent = `${found.news ? `${found.news} ` : ""}${rest}${found.answered} answered.`;
+    part("state").textContent = `${news ? `${news} ` : ""}${rest}${found.answered} answered.`;
     show(waiting[0], waiting.length - 1 + found.more);
   } catch {
-    part("state").textContent = "The desk does not answer; was its command ended?";
+    part("state").textContent = `${news ? `${news} ` : ""}The desk does not answer; was its command ended?`;
     part("form").hidden = true;
   }
 }
