@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from srl_agents.cli.documentation.topics import find
@@ -160,8 +160,7 @@ def example(kind: NewKind) -> str:
 
 def _taken(made: NewKind, name: str, title: str) -> str:
     """What the name of a package, or of its class, means already; empty where it is free."""
-    found = find_spec(name)
-    if name in _TAKEN or (found is not None and found.origin):  # a bare folder has no origin
+    if name in _TAKEN or name in packages_distributions():
         return f"`import {name}` already means another package"
     for known in (REWARDS, COORDINATIONS):
         if known.group == made.group and name in known.names():
