@@ -8,8 +8,9 @@ the answer that counts.
 
 The outcome is the share of problems whose final answer is right. With shaped rewards it is 0.6 of that, and
 0.2 each of the share of right first answers and of true verdicts, which is what each part is for
-(arXiv:2511.11373 rewards its three agents so, each by its own term; `components` has the terms apart). Each
-problem is paid when it is done.
+(arXiv:2511.11373 rewards its three agents so, each by its own term; `components` has the terms apart). A
+verdict is paid only where the first or the final answer is right: otherwise a team that passes and truly says
+"wrong" would be paid for nothing. Each problem is paid when it is done.
 
 Each problem is held by itself: none of the eval split occurs in train.
 
@@ -211,7 +212,7 @@ class SolveAndVerify(Game[Table, Reply]):
         found = marks(state)
         paid = float(sum(final for _, _, final in found))
         if self.reward == "shaped":
-            parts = sum(first + verdict for first, verdict, _ in found)
+            parts = sum(first + (verdict and (first or final)) for first, verdict, final in found)
             paid = FINAL_SHARE * paid + PART_SHARE * parts
         return (min(1.0, paid / len(state.problems)),) * self.seats
 
@@ -264,7 +265,7 @@ class SolveAndVerify(Game[Table, Reply]):
         if self.reward == "shaped":
             pays = (
                 f"{FINAL_SHARE} * ({pays}) + {PART_SHARE} * (share of right first answers) + {PART_SHARE} "
-                "* (share of true verdicts)"
+                "* (share of true verdicts, where the first or the final answer is right)"
             )
         if self.seats == 1:
             replies = "".join(

@@ -90,8 +90,9 @@ def test_shaped_rewards_pay_each_part_for_what_it_is_for() -> None:
     game, state = played("42", "wrong", "pass", "pass", "wrong", "1/2", reward="shaped")
     # first answer .2 + final answer .6 + true verdict .2 of two problems
     assert game.returns(state) == pytest.approx((0.5,) * 3)
-    game, state = played("pass", "right", "pass", "pass", "right", "pass", reward="shaped")
-    assert game.returns(state) == (0.0,) * 3
+    for idle in ("right", "wrong"):  # a true verdict on nothing is worth nothing
+        game, state = played("pass", idle, "pass", "1", idle, "2", reward="shaped")
+        assert game.returns(state) == (0.0,) * 3
     game, state = played(*("42", "right", "42", "1/2", "right", "1/2"), reward="shaped")
     assert game.returns(state) == pytest.approx((1.0,) * 3)
 
