@@ -34,13 +34,23 @@ def printing_to(place: str, arguments: list[str]) -> None:
     sys.exit(main(arguments))
 
 
+def printing_to_nobody(arguments: list[str]) -> None:
+    """The command, the reader of whose standard output has left."""
+    os.dup2(writer_without_reader(), 1)
+    sys.exit(main(arguments))
+
+
 def read_until(text: str, arguments: list[str], folder: Path) -> tuple[int | None, str]:
-    """Exit code and messages of a command whose reader leaves after a text, at once if it is empty."""
+    """Exit code and messages of a command whose reader leaves after a text, before it if that is empty."""
+    if not text:
+        process = start_function(printing_to_nobody, (arguments,), folder / "nobody.log")
+        process.join(SECONDS)
+        return process.exitcode, (folder / "nobody.log").read_text()
     fifo, log = folder / "fifo", folder / "fifo.log"
     os.mkfifo(fifo)
     process = start_function(printing_to, (str(fifo), arguments), log)
     with fifo.open() as reader:
-        while text and text not in (line := reader.readline()):
+        while text not in (line := reader.readline()):
             assert line, log.read_text()
     process.join(SECONDS)
     fifo.unlink()

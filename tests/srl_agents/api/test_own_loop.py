@@ -18,12 +18,12 @@ from srl_agents.credit.settings import CreditSettings
 from srl_agents.records import Episode
 from srl_envs.errors import ConfigError, ModelError, UnknownEnvironmentError, UnknownPolicyError
 
-README = Path(srl_agents.__file__).with_name("README.md")
+GUIDE = Path(__file__).parents[3] / "docs/guides/from_python.md"
 HEAVY = ("torch", "transformers", "trl", "peft", "tyro", "rich", "gymnasium")
 
 
 def code_of_readme() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +58,13 @@ def test_every_public_name_is_there_also_after_its_package_was_imported() -> Non
 
 
 @pytest.mark.slow
-def test_the_loop_of_the_readme_runs(
+def test_the_loop_of_the_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     loop = code_of_readme()[0]
     assert len(loop.splitlines()) <= 30
-    exec(compile(loop, str(README), "exec"), {})
+    exec(compile(loop, str(GUIDE), "exec"), {})
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
     assert (tmp_path / "adapter/adapter_model.safetensors").is_file()
 
