@@ -142,7 +142,7 @@ def read(name: str, folder: Path = PAGES) -> Page:
     """The page of an experiment.
 
     Raises:
-        ConfigError: there is no such page, or its table is wrong.
+        ConfigError: no page has this name, or its table is wrong.
     """
     path = folder / f"{name}.md"
     if not path.is_file():

@@ -55,7 +55,7 @@ def chosen(name: str, seed: int, results: Path) -> tuple[Page, Key, list[rows.Ro
     """Page, key and stored rows of an arm.
 
     Raises:
-        ConfigError: there is no such arm, or no stored result of the seed.
+        ConfigError: no arm has this name, or none of its stored results this seed.
     """
     experiment, _, rest = name.partition("/")
     arena, _, arm = rest.partition("/")

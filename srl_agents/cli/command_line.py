@@ -29,7 +29,7 @@ _NUMBERS = (
     (re.compile(r"invalid literal for int\(\) with base 10: ('.*')"), r"\1 is not a whole number"),
     (re.compile(r"could not convert string to float: ('.*')"), r"\1 is not a number"),
 )
-"""What Python says of a text that is no number -> what it means."""
+"""Python's message for a text that is not a number -> its meaning."""
 _NARROW, _WIDE = 4, "4000"
 """Indent of an option's name in what tyro writes, and columns in which it breaks no line."""
 

@@ -102,7 +102,7 @@ def test_every_row_was_run_by_a_commit_that_had_its_page() -> None:
 def test_a_page_is_looked_up_in_a_commit() -> None:
     code = commit()
     if sweep.page_at(code, "no_such_page") is None:
-        pytest.skip("this is no checkout of the repository")
+        pytest.skip("needs a checkout of the repository")
     assert sweep.page_at(code, "no_such_page") == ""
     assert sweep.page_at("0" * 40, "credit_by_forks") is None
 

@@ -34,7 +34,7 @@ def printing_to(place: str, arguments: list[str]) -> None:
     sys.exit(main(arguments))
 
 
-def printing_to_nobody(arguments: list[str]) -> None:
+def printing_without_reader(arguments: list[str]) -> None:
     """The command, the reader of whose standard output has left."""
     os.dup2(writer_without_reader(), 1)
     sys.exit(main(arguments))
@@ -43,9 +43,9 @@ def printing_to_nobody(arguments: list[str]) -> None:
 def read_until(text: str, arguments: list[str], folder: Path) -> tuple[int | None, str]:
     """Exit code and messages of a command whose reader leaves after a text, before it if that is empty."""
     if not text:
-        process = start_function(printing_to_nobody, (arguments,), folder / "nobody.log")
+        process = start_function(printing_without_reader, (arguments,), folder / "unread.log")
         process.join(SECONDS)
-        return process.exitcode, (folder / "nobody.log").read_text()
+        return process.exitcode, (folder / "unread.log").read_text()
     fifo, log = folder / "fifo", folder / "fifo.log"
     os.mkfifo(fifo)
     process = start_function(printing_to, (str(fifo), arguments), log)

@@ -81,7 +81,7 @@
     return card("Exploitability",
       el("p", { class: "lead" }, "How much more than the agent itself the best response that was found earns beside it, on start states that the search never played. A lower bound, as good as its budget."),
       el("dl", { class: "entry" }, ...tried.map((game) => fact(game.name, SRL.exploitedText(game.row.exploited)))),
-      rest ? el("p", { class: "quiet" }, tried.length ? `Not tried in ${counted(rest, "other game", "other games")}.` : "Not tried: nobody searched a best response against this agent.") : null);
+      rest ? el("p", { class: "quiet" }, tried.length ? `Not tried in ${counted(rest, "other game", "other games")}.` : "Not tried: no best response was searched against this agent.") : null);
   }
 
   SRL.agentPage = (agent, found) => [

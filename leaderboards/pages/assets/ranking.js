@@ -61,7 +61,7 @@
     return told.length < 2 ? badge(row.level, tip) : told.map(([level, n]) => el("span", { class: "counted" }, badge(level, tip), `\u2009×\u2009${whole(n)}`));
   }
 
-  // A lower bound with its interval; where nobody searched it says so.
+  // A lower bound with its interval; without a search it says so.
   const exploitedText = ({ mean, low, high, budget, exploiter, seeds }) =>
     `${low > 0 ? `at least ${low.toFixed(3)}` : "nothing was shown to beat it"}: ${exploiter}, ${signed(mean, 3)} in [${signed(low, 3)}, ${signed(high, 3)}] over ${counted(seeds, "held-out seed", "held-out seeds")}; ${budget}.`;
 

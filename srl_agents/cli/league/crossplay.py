@@ -25,7 +25,8 @@ DESCRIPTION = """Let the exported learners of two or more runs of the same games
 A cell is the mean outcome of the row's player in matches with the column's, with a 95 % interval over seeds.
 In a cooperative game the lines below are the point: what a run's own learners reach together, what learners
 reach with strangers from other runs, and how much more both are than what the bases they began as reach.
-Several games have a table each; the last lines are means over them, each game alike.
+Several games have a table each (with --json a list, `games`); the last lines are means over them, each game
+alike.
 
 Examples:
   srl league crossplay runs/quickstart-tiny-seed0 runs/quickstart-tiny-seed1

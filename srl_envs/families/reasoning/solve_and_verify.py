@@ -46,7 +46,7 @@ PROBLEMS, DIFFICULTY, NOTE_CHARS = 3, 3, 200
 DUE = ("Send your answer", "Send your verdict", "Send the final answer")
 """In a line of its own, by part."""
 _AFTER = re.compile(r"[\s.,:!]+\Z")
-"""What may stand behind an answer and is no part of it."""
+"""What may stand behind an answer without belonging to it."""
 _MOST_SHOWN = 200
 """Characters of a problem that is over."""
 

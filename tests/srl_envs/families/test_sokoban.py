@@ -74,7 +74,7 @@ def test_the_fewest_moves_are_what_a_search_forwards_finds(
 
 
 def test_positions_without_a_solution_have_no_distance() -> None:
-    """A box in a corner that is no goal stays there."""
+    """A box in a corner that is not a goal stays there."""
     found = distances_to_solved(5, (), (18,))
     stuck = [position for position in found if cells_of(position[1]) in ((6,), (8,), (16,))]
     assert not stuck
