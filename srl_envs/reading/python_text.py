@@ -67,7 +67,7 @@ def syntax_tree(program: str) -> ast.Module:
     except SyntaxError as error:
         where = f" in line {error.lineno}" if error.lineno else ""
         raise IllegalMoveError(
-            f"the program is not valid Python: {str(error.msg)[:100]}{where}"
+            f"the program is no valid Python: {str(error.msg)[:100]}{where}"
         ) from None
     except (RecursionError, MemoryError):
         raise IllegalMoveError("the program is nested too deeply") from None
