@@ -9,7 +9,7 @@
 A sweep takes one core at the lowest priority, and goes on when the command is given again. Let it run in
 a clone of its own, so that edits do not change what runs:
 
-    setsid nice -n 19 python -m benchmarks.experiments run NAME > sweep.log 2>&1 < /dev/null &
+    setsid python -m benchmarks.experiments run NAME > sweep.log 2>&1 < /dev/null &
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     page = announced.read(options.name)
     keys = sweep.wanted(page, options.only, options.seeds or page.experiment.seeds)
+    sweep.behind_all_others()
     failed = sweep.work(page, keys, options.runs, options.results)
     for key in failed:
         print(f"{page.name}/{key} failed; its log is beside its folder in {options.runs}.")

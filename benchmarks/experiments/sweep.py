@@ -7,6 +7,7 @@ goes on from its last checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -29,6 +30,7 @@ from srl_agents.records import digest
 
 RUNS = Path("runs/announced")
 LOWEST_PRIORITY = 19
+_AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def wanted(page: Page, patterns: Sequence[str], seeds: Sequence[int]) -> list[Key]:
@@ -48,7 +50,6 @@ def work(
     """Run what has no row yet; those that failed."""
     import srl_agents.training.loop.run  # noqa: F401 - once, for all children
 
-    os.nice(LOWEST_PRIORITY)
     failed = []
     for key in keys:
         if key in {rows.key_of(row) for row in rows.load(page.name, results)}:
@@ -60,6 +61,26 @@ def work(
         rows.save(page.name, [*rows.load(page.name, results), row], results)
         print(f"{key}: {row['cpu_s']:.0f} CPU s, {row['values']}", flush=True)
     return failed
+
+
+def behind_all_others() -> None:
+    """Take the lowest priority.
+
+    Where Linux schedules by session, `nice` counts only within a session (sched(7), "The autogroup
+    feature"). A session without a terminal, as `setsid` starts it, is therefore lowered as a whole.
+    """
+    os.nice(LOWEST_PRIORITY)
+    if _AUTOGROUP.exists() and not _has_terminal():
+        with contextlib.suppress(PermissionError):
+            _AUTOGROUP.write_text(str(LOWEST_PRIORITY))
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
