@@ -23,7 +23,7 @@ from srl_agents.league.matchmaking.arenas import Arena, Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
 from srl_agents.league.matchmaking.manager import BOT
 from srl_agents.league.matchmaking.points import mean_points
-from srl_agents.records import Episode, WeightVersion
+from srl_agents.records import Episode, MatchSpec, WeightVersion
 from srl_agents.rollouts import Rollouts
 
 LOOK, FINAL, CHOICE = range(48), range(1000, 1192), range(2000, 2048)
@@ -69,11 +69,29 @@ class Table:
         with Rollouts(policies, root_seed=0, order="free") as rollouts:
             return rollouts.play(specs)
 
-    def team(self, agent: str, seeds: range) -> tuple[float, float]:
-        """Mean outcome of all seats held by one agent, and refused replies per seat."""
-        episodes = self.play(agent, agent, seeds)
-        refused = [e.result().invalid_replies for e in episodes]
-        return _mean([e.result().outcomes for e in episodes]), _mean(refused)
+    def team(self, lineup: Sequence[str], seeds: range) -> tuple[float, float]:
+        """Mean outcome of all seats, held by the agents of a lineup, and refused replies per seat."""
+        specs = [
+            MatchSpec(
+                env_id=self.arena.env_id,
+                options=self.arena.options,
+                seed=seed,
+                split="eval",
+                seats=tuple(lineup),
+                learner_seats=(),
+                purpose="eval",
+                cluster=f"eval/{seed}",
+                schedule="measure",
+                number=0,
+                teams=self.arena.teams,
+            )
+            for seed in seeds
+        ]
+        with Rollouts(
+            {name: self._policies[name] for name in lineup}, root_seed=0, order="free"
+        ) as rollouts:
+            results = [episode.result() for episode in rollouts.play(specs)]
+        return _mean([r.outcomes for r in results]), _mean([r.invalid_replies for r in results])
 
     def points(self, agent: str, other: str, seeds: range) -> float:
         """Mean points per game against another, in [0, 1]."""
@@ -82,18 +100,33 @@ class Table:
 
 
 def team(run: Run, model: Path) -> Found:
-    """Outcome of a team whose seats are all held by the only learner."""
-    table = Table(run, model)
-    versions = run.versions()
-    first, refused_first = table.team(START, FINAL)
+    """Outcome of a team whose seats are held by the only learner, or each by the learner whose seat it is.
+
+    With seats of their own, ``swapped`` is the mean outcome in each other's seats, over all ways to pass
+    them round, and ``drop`` is ``last`` minus it.
+    """
+    table, recipe = Table(run, model), run.recipe
+    seats = range(recipe.games[0].seats)
+    owners = [next(n for n in recipe.learners if i in recipe.seats.get(n, seats)) for i in seats]
+    first, refused_first = table.team([START] * len(seats), FINAL)
+    names: dict[int, dict[str, str]] = {}
+    for version in run.versions():
+        names.setdefault(version.number, {})[version.learner] = table.add(version)
     curve: Curve = [(0, first)]
-    name = START
-    for version in versions:
-        name = table.add(version)
-        curve.append((version.number, table.team(name, LOOK)[0]))
-    last, refused = table.team(name, FINAL)
-    own = {"first": first, "last": last, "refused_first": refused_first, "refused": refused}
-    return _found(own, curve)
+    for step, own in sorted(names.items()):
+        curve.append((step, table.team([own[owner] for owner in owners], LOOK)[0]))
+    finals = names[max(names)]
+    last, refused = table.team([finals[owner] for owner in owners], FINAL)
+    found = {"first": first, "last": last, "refused_first": refused_first, "refused": refused}
+    if len(set(owners)) > 1:
+        order = list(dict.fromkeys(owners))
+        lineups = [
+            [finals[order[(order.index(owner) + step) % len(order)]] for owner in owners]
+            for step in range(1, len(order))
+        ]
+        found["swapped"] = _mean([table.team(lineup, FINAL)[0] for lineup in lineups])
+        found["drop"] = last - found["swapped"]
+    return _found(found, curve)
 
 
 def exploitability(run: Run, model: Path) -> Found:
