@@ -112,7 +112,7 @@ class Protocol:
     self_play: bool
     """Whether every agent also fills a table by itself."""
     seeds: int
-    """Start states that are played."""
+    """Number of start states that are played."""
     drawn_every: int = 2
     """Every seed of this step, the second of two for 2, derives from the entrant's ticket where there
     is one; the others are the public list's."""
@@ -197,7 +197,9 @@ def load_protocol(name: str, folder: Path | None = None) -> Protocol:
     path = paths[name]
     protocol = _read(path, path.stat().st_mtime_ns)
     if protocol.name != name:
-        raise ConfigError(f"{path} names the protocol {protocol.name!r}: it is {name!r}.")
+        raise ConfigError(
+            f"{path} must name the protocol {name!r}, as its file does; it names {protocol.name!r}."
+        )
     known = {} if folder else frozen_hashes(path.parent)
     if not folder and known.get(f"{name}/{protocol.version}") != protocol.sha256:
         raise ConfigError(
@@ -233,7 +235,7 @@ def _paths(folder: Path | None) -> dict[str, Path]:
 
 
 def _folders() -> list[Path]:
-    """Ours, and those of installed packages."""
+    """Folders of protocols: SRL's own and those of installed packages."""
     found = [FOLDER]
     for name, value in _installed(tuple(sys.path)):
         if not may_import(value):

@@ -29,7 +29,7 @@ T = TypeVar("T")
 class FirstSignal:
     """A handler that acts on the first signal; the next one ends the process, whatever hangs in it.
 
-    A hang-up is no next one: shells and service managers send it in addition.
+    A hang-up does not count as a second one: shells and service managers send it in addition.
 
     Args:
         act: called once.

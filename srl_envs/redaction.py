@@ -98,7 +98,7 @@ class Redactor:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a text says, with the place of each letter in it."""
+    """Letters of a text, with the place of each in it."""
 
     letters: str
     begins: Sequence[int]

@@ -1,6 +1,6 @@
 """The queue of an experiment: train and measure what has no row yet, one run after the other.
 
-A run trains in a child at the lowest priority with one thread, and writes checkpoints as its recipe says.
+A run trains in a child at the lowest priority with one thread, and writes checkpoints as its recipe sets.
 The same command goes on after any stop, `kill -9` included: a finished run keeps its row, an unfinished one
 goes on from its last checkpoint.
 """
@@ -122,7 +122,7 @@ def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
 
 
 def measured(folder: Path, model: Path, measure: Any) -> dict[str, Any]:
-    """What a finished run spent, and what its measure says."""
+    """What a finished run spent, and the values of its measure."""
     from benchmarks.experiments.measures import MEASURES
     from srl_agents import Run
     from srl_agents.agents.contents import base_sha256

@@ -49,7 +49,7 @@ class Step:
 
 
 def _tests(*files: str) -> Callable[[str, bool], dict[str, Any]]:
-    """Files of tests/gpu; a test that takes a minute says where it is."""
+    """Files of tests/gpu; a test that takes a minute reports its progress."""
 
     def run(device: str, broken: bool) -> dict[str, Any]:
         if device == "cpu":

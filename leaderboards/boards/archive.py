@@ -45,7 +45,7 @@ CHANGELOG = "changelog.jsonl"
 _REPLAYED = "L2"
 """Level from which on every match was played again, bots included."""
 EXPLOITS = "exploits"
-"""Folder of a board with best responses against its agents, which are no bundles."""
+"""Folder of a board with best responses against its agents; they are not bundles."""
 _MOST_CHANGELOG_BYTES = 64 << 20
 
 

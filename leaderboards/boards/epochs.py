@@ -26,7 +26,7 @@ class Earlier:
     """Entrants; the references where only these played."""
     published: str
     changed: str
-    """What is another now."""
+    """How games differ from the present epoch, in words."""
 
 
 @dataclass(slots=True)
@@ -34,17 +34,17 @@ class Changes:
     """Differences of matches between references in two bundles."""
 
     matches: int = 0
-    """That both hold."""
+    """Matches that both bundles hold."""
     seen: int = 0
-    """In which the same replies led to another text for a seat."""
+    """Matches in which the same replies led to another text for a seat."""
     judged: int = 0
-    """In which the same replies were paid or refused differently."""
+    """Matches in which the same replies were paid or refused differently."""
     replied: int = 0
-    """In which a bot replied differently, for whatever reason."""
+    """Matches in which a bot replied differently, for any reason."""
 
     @property
     def any(self) -> bool:
-        """Whether one of them differs."""
+        """Whether any match differs."""
         return bool(self.seen or self.judged or self.replied)
 
     def __str__(self) -> str:

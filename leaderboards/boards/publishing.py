@@ -89,7 +89,9 @@ def _take_over(bundle: Bundle, verdict: Verdict, target: Path, key: SigningKey) 
         files = take(bundle.folder, copy)
         again = open_bundle(copy)
         if again.root != verdict.root or files != again.manifest["files"]:
-            raise BundleError(f"{bundle.folder} is not what was verified any more.")
+            raise BundleError(
+                f"{bundle.folder} was changed after it was verified: verify it again."
+            )
         write_verified(target, bundle.root, verdict, key)
         _clear(target)  # one that is here and did not count
         copy.rename(target)

@@ -71,7 +71,7 @@ def read_verified(folder: Path, root: str, keys: Sequence[str]) -> dict[str, Any
         )
     whole = isinstance(said.get("published"), str) and said.get("level") in LEVELS
     if said.get("root") != root or not whole:
-        raise StoreError(f"{path.name} speaks of another bundle than {folder.name}.")
+        raise StoreError(f"{path.name} is the verdict on another bundle than {folder.name}.")
     return said
 
 

@@ -21,7 +21,7 @@ from srl_agents.league.ratings.intervals import Comparison, Floats, compared, lo
 from srl_agents.records import MatchResult, MatchSpec
 
 APART = "apart"
-"""What a run, or a registration, says in place of a number of seeds."""
+"""Stands in a run or a registration in place of a number of seeds."""
 Matches = Iterable[tuple[MatchSpec, MatchResult]]
 
 

@@ -29,11 +29,11 @@ _MINUTE_S = 60
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assumed:
-    """What a plan takes for granted."""
+    """Assumptions of a plan, which its user may change."""
 
     characters_per_token: float = 4.0
     reply_tokens: int | None = None
-    """Of a mean reply; None for as many as its limit allows."""
+    """Tokens of a mean reply; None: as many as its limit allows."""
     seconds_per_reply: float = 2.0
     sample: int = 12
     """Matches of a protocol that a bot plays for the entrant, to count."""
@@ -87,7 +87,7 @@ class _Counted:
 
     replies: float
     characters: float
-    """Of all its observations."""
+    """Characters of all observations of the entrant."""
 
 
 def plan(
@@ -196,7 +196,7 @@ def _spread(specs: Sequence[MatchSpec], most: int) -> list[MatchSpec]:
 
 
 def _prompt_characters(prompt: PromptSettings) -> int:
-    """Of what stands before every observation."""
+    """Number of characters before every observation: system message and shown turns."""
     return len(prompt.system or "") + sum(len(seen) + len(said) for seen, said in prompt.pairs)
 
 

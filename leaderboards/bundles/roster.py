@@ -92,7 +92,7 @@ def check_agents(
                 f"{MANIFEST}: agent {number} is not the reference {name} of the protocol."
             )
     if names[count:] != sorted(set(names[count:]) - set(names[:count])):
-        raise BundleError(f"{MANIFEST}: claim.agents: entrants stand by name, each once.")
+        raise BundleError(f"{MANIFEST}: claim.agents: entrants must be sorted by name, each once.")
     for agent in agents[count:]:
         if wrong := _fault(agent["agent_id"], agent["spec"], protocol, ticket):
             raise BundleError(f"{MANIFEST}: agent {ascii(agent['agent_id'])[1:-1]}: {wrong}.")

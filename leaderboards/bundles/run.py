@@ -226,7 +226,7 @@ class BoardRun:
                     break
 
     def _apart(self, seeds: int) -> bool:
-        """Whether the run stops at this look; if so its header says how many seeds it has."""
+        """Whether the run stops at this look; if so the number of seeds goes into its header."""
         played = [(record.spec, record.result) for record in read_journal(self.folder, self.specs)]
         most = self._looks[-1]
         if stops(self.protocol, self._entrants, played, most) > seeds:
@@ -421,7 +421,7 @@ def _start(
 
 
 def _write_header(folder: Path, header: dict[str, Any]) -> None:
-    """All of it or nothing."""
+    """Write the header's file atomically."""
     path = folder / HEADER
     work = path.with_suffix(".tmp")
     work.write_text(json.dumps(header, indent=1, allow_nan=False) + "\n", encoding="utf-8")

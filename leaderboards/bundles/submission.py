@@ -175,7 +175,7 @@ class Bundle:
         if next(lines, None) is not None:
             raise BundleError(f"record {most} is one too many: the schedule has {most} matches.")
         if self.manifest["claim"]["records"] != {"count": most, "chain": link}:
-            raise BundleError(f"{MANIFEST}: claim.records is not what the records come to.")
+            raise BundleError(f"{MANIFEST}: claim.records does not follow from the records.")
 
     def _record(
         self, place: str, spec: MatchSpec, match: Line, transcript: Line, tokens: Line | None = None
@@ -248,7 +248,7 @@ def open_bundle(folder: Path) -> Bundle:
     if name != manifest["root"][:ROOT_DIGITS]:
         raise BundleError(
             f"{shown(name)} is not the name of this bundle, which is "
-            f"{manifest['root'][:ROOT_DIGITS]}: the content is another."
+            f"{manifest['root'][:ROOT_DIGITS]}: the content differs."
         )
     claim = manifest["claim"]
     protocol = _protocol(claim)
@@ -285,7 +285,10 @@ def _check_prices(claim: Mapping[str, Any], agents: Sequence[AgentVersion]) -> N
     served = {agent.agent_id for agent in agents if is_served(agent)}
     for name, price in claim.get("prices", {}).items():
         if name not in served:
-            raise BundleError(f"{MANIFEST}: claim.prices: {shown(name)} sits behind no endpoint.")
+            raise BundleError(
+                f"{MANIFEST}: claim.prices: {shown(name)} is not an agent behind an endpoint, so "
+                "it has no price."
+            )
         try:
             build(Price, price, f"claim.prices.{name}")
         except ConfigError as error:

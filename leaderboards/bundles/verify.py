@@ -177,7 +177,7 @@ def _check_files(copy: PrivateCopy, bundle: Bundle) -> None:
             state = "missing" if name not in copy.files else "not in the manifest"
             both = name in copy.files and name in listed
             raise BundleError(
-                f"{name} is {'another file than the manifest names' if both else state}."
+                f"{name} is {'not the file that the manifest names' if both else state}."
             )
 
 

@@ -39,7 +39,7 @@ class PlanOptions(GamesOptions, EntrantOptions, ReplyOptions, JSONOptions):
     reply_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Tokens of a mean reply; without it each is as long as its limit."""
     seconds_per_reply: float = 2.0
-    """Of one request."""
+    """Seconds that an endpoint takes for one reply."""
 
 
 def main(argv: list[str]) -> int:
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     if not options.agent:
-        raise ConfigError("give --agent: references alone ask for nothing.")
+        raise ConfigError("give --agent: the references are bots and send no request.")
     assumed = Assumed(
         reply_tokens=options.reply_tokens,
         seconds_per_reply=options.seconds_per_reply,
@@ -72,12 +72,12 @@ def main(argv: list[str]) -> int:
     if options.json:
         print(plain_json({**asdict(found), "assumed": asdict(assumed)}))
     else:
-        print(visible("\n".join(_told(found, assumed))))
+        print(visible("\n".join(_lines(found, assumed))))
     return 0
 
 
-def _told(found: Plan, assumed: Assumed) -> Iterable[str]:
-    """The plan in lines."""
+def _lines(found: Plan, assumed: Assumed) -> Iterable[str]:
+    """The plan as lines for the terminal."""
     several, total = len(found.seconds) > 1, sum(found.seconds.values())
     for protocol, seconds in found.seconds.items():
         rows = [row for row in found.agents if row.protocol == protocol]

@@ -69,5 +69,5 @@ def read_bases(board: Path) -> dict[str, str]:
             found = dict(json.loads(file.read(_MOST_BYTES)))
         _BASES_FILE.check(found)
     except (BundleError, FieldError, OSError, ValueError, TypeError, RecursionError) as error:
-        raise StoreError(f"{board / BASES} is not what it should be: {error}") from None
+        raise StoreError(f"{board / BASES} is not a valid list of bases: {error}") from None
     return found

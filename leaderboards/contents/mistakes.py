@@ -45,7 +45,7 @@ def moves_of(record: MatchRecord) -> Counter[str]:
 
 
 def _why(record: MatchRecord, seat: int, turn: int, limits: Mapping[str, int]) -> str:
-    """What the sampler or the endpoint says of a refused reply; empty where it ended by itself."""
+    """Reason for a refused reply by the sampler or the endpoint; empty where the reply ended by itself."""
     if served := record.served.get(seat):
         return _ENDS.get(served[turn].finish, "")
     tokens, limit = record.tokens.get(seat), limits.get(record.spec.seats[seat])

@@ -35,7 +35,7 @@ def all_games(boards: Sequence[RatedBoard]) -> dict[str, Any]:
     """What the first page shows of agents over all games, as JSON values.
 
     Returns:
-        ``games``: slug and number of agents of each game that somebody entered; ``agents``: models from the
+        ``games``: slug and number of agents of each game with an entrant; ``agents``: models from the
         best on, those without a rating last; ``bots``: names and places of the bots.
     """
     shown = [board for board in boards if board.data["agents"]]

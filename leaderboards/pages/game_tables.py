@@ -1,7 +1,7 @@
 """One game's ratings on the scale that all games share, as played and given clean play on both sides.
 
 Games with winners have their own table. In cooperative and mixed games agents are compared by what they
-earned in the same place (`compared_returns`), so that every game says who is better than whom.
+earned in the same place (`compared_returns`), so that every game orders its agents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class GameTables:
     """Two tables of one game."""
 
     as_played: RatingTable | None = None
-    """None where nobody was compared, or the field is too large for one table."""
+    """None where no two agents were compared, or the field is too large for one table."""
     clean: RatingTable | None = None
     """From matches that no forfeit ended."""
 

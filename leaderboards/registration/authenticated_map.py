@@ -117,7 +117,7 @@ class AuthenticatedMap(contextlib.AbstractContextManager["AuthenticatedMap"]):
         except sqlite3.Error as error:
             raise DamagedMapError(f"the index cannot be read: {error}") from None
         if row is None or not isinstance(row[0], str) or _hash(row[0]) != wanted:
-            raise DamagedMapError("the index is not what its hash names.")
+            raise DamagedMapError("the index does not have the hash that names it.")
         return dict(json.loads(row[0]))
 
 

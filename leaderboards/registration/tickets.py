@@ -316,7 +316,7 @@ def _public_key(data: Mapping[str, Any], key: str) -> str:
 def _count(data: Mapping[str, Any], key: str) -> int:
     value = data[key]
     if type(value) is not int or not 0 <= value < 1 << 53:
-        raise TicketError(f"{key} is {str(value)[:80]!r}, not a count.")
+        raise TicketError(f"{key} is {str(value)[:80]!r}: expected a whole number of 0 or more.")
     return value
 
 

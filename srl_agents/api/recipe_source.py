@@ -103,7 +103,7 @@ class Request:
         if isinstance(recipe, LeagueRecipe):
             return recipe
         raise ConfigError(
-            f"{self._name} has agents that play and no learners: srl league run {self._name}"
+            f"{self._name} is a population, which has no learners: srl league run {self._name}"
         )
 
     def _longer(self, more: int) -> list[Override]:

@@ -71,7 +71,7 @@ class FixedShares(CurriculumSettings):
     """By the games' weights; levels of a game share its weight evenly."""
 
     kind: Literal["fixed"] = "fixed"
-    """Only by weight."""
+    """Games are drawn by their weights."""
 
     def chances(self, arms: Sequence[Arm], state: State) -> Floats:
         """See `CurriculumSettings`."""
@@ -91,7 +91,7 @@ class SuccessRate(CurriculumSettings):
     """
 
     kind: Literal["success_rate"] = "success_rate"
-    """By how often learners succeed."""
+    """Games are drawn by how often learners succeed in them."""
     decay: float = 0.98
     """What earlier games of an arm are worth after each of its games, in (0, 1]."""
     prior_games: float = 4.0
@@ -134,7 +134,7 @@ class LearningProgress(CurriculumSettings):
     """
 
     kind: Literal["learning_progress"] = "learning_progress"
-    """By how fast scores change."""
+    """Games are drawn by how fast scores change."""
     fast: float = 0.3
     """Share of the way to an update's mean score that the fast mean moves, in (slow, 1]."""
     slow: float = 0.05
@@ -178,7 +178,7 @@ class Difficulty(CurriculumSettings):
     """
 
     kind: Literal["difficulty"] = "difficulty"
-    """By levels, from easy to hard."""
+    """A game's levels open one after the other, from easy to hard."""
     needs_levels: ClassVar[bool] = True
     raise_at: float = 0.7
     """Mean score at which the next level begins."""

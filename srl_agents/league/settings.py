@@ -41,7 +41,7 @@ class BudgetSettings:
     """What an opponent behind an endpoint may be asked in one run, looks and final table included."""
 
     requests: int
-    """Replies that are asked for."""
+    """Most replies that the run may request."""
     cost: float | None = None
     """In the currency of the price file, which must list the model; absent: only requests are counted."""
 
@@ -115,7 +115,7 @@ class OpponentSettings:
     """Take the weights, sampler and rules below from `srl_agents.league.modes`; ``auto`` by the
     environment's mode. They must then be left out here; bots may be added."""
     mirror: float = 1.0
-    """Itself, at its present version."""
+    """The learner itself, at its present version."""
     live: float = 1.0
     """Another main learner, at its present version."""
     past: float = 1.0

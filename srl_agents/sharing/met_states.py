@@ -51,7 +51,7 @@ def met_states(
         episodes: of one update; those on evaluation seeds and void ones give nothing.
         players: policy version id -> learner, of the versions that learn.
         game_of: name of a match's game.
-        credits: by game; says what a turn is paid.
+        credits: game -> its credit settings, which decide what a turn is paid.
         remembers: whether prompts show earlier turns.
     """
     states: dict[Key, MetState] = {}

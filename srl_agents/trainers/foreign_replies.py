@@ -129,7 +129,7 @@ def gradient_share(batch: TrainingBatch, foreign_R: NDArray[np.bool_]) -> float:
 
 
 def plain_rows(batch: ExchangedBatch) -> TrainingBatch:
-    """The rows as a trainer reads them, whoever wrote them."""
+    """The rows as a trainer reads them, of all authors."""
     return TrainingBatch(
         learner=batch.learner,
         versions=batch.versions,

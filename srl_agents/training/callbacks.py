@@ -18,7 +18,7 @@ from srl_envs.errors import CallbackError, ConfigError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStart:
-    """A run begins or goes on."""
+    """Report to callbacks that a run begins or continues."""
 
     folder: Path
     """Folder of the run."""
@@ -48,7 +48,7 @@ class UpdateReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunEnd:
-    """A run ended in this process."""
+    """Report to callbacks that a run ended in this process."""
 
     folder: Path
     """Folder of the run."""

@@ -58,7 +58,7 @@ class Player:
 
     @property
     def label(self) -> str:
-        """Unique among the players."""
+        """Name in tables, unique among the players."""
         return f"{self.run}:{self.learner}" if self.run else f"start:{self.learner}"
 
 
@@ -67,7 +67,7 @@ class CrossPlay:
     """What came of it in one game."""
 
     game: str
-    """Its name in the recipe."""
+    """Name of the game in the recipe."""
     env_id: str
     mode: str
     labels: tuple[str, ...]
@@ -88,7 +88,7 @@ class CrossPlay:
     competitive game, where what one wins the other loses."""
 
     def numbers(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole result as JSON values."""
         return {
             "game": self.game,
             "env": self.env_id,
@@ -113,16 +113,24 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
             learners; or the runs are of different games.
     """
     if len({run.name for run in runs}) < len(runs):
-        raise ConfigError("two runs have folders of one name, by which players are called.")
+        raise ConfigError(
+            "two runs have folders of the same name, which would name their players alike. "
+            "Rename one."
+        )
     recipes: list[LeagueRecipe] = []
     players: list[Player] = []
     starts: dict[tuple[str, str], Player] = {}
     for run in runs:
         if not (run / RECIPE).is_file():
-            raise ConfigError(f"{run} holds no run.")
+            raise ConfigError(
+                f"{run} is not the folder of a run: give the folder that `srl train` writes."
+            )
         recipe = read_recipe(run / RECIPE)
         if not isinstance(recipe, LeagueRecipe):
-            raise ConfigError(f"{run} has agents that play and no learners.")
+            raise ConfigError(
+                f"{run} is the run of a population, which has no learners: give runs of `srl "
+                "train`."
+            )
         recipes.append(recipe)
         for base in recipe.bases:
             start = _start_of(base, run, starts)
@@ -152,7 +160,9 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
     for run, recipe in zip(runs, recipes, strict=True):
         if not _met_in(recipe):
             names = ", ".join(own.name for own in recipe.games)
-            raise ConfigError(f"{run} plays {names}: one seat, without other players to meet.")
+            raise ConfigError(
+                f"{run} plays {names}: tasks of one seat, in which no two players meet."
+            )
         if _rules_of(recipe) != _rules_of(first):
             raise ConfigError(
                 f"{run} plays {_in_words(recipe)}, and {runs[0]} {_in_words(first)}: only runs of the same "

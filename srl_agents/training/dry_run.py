@@ -96,7 +96,7 @@ class CutModel:
 
     @property
     def cuts(self) -> list[str]:
-        """What was cut beside layers."""
+        """Sizes that were reduced beside the number of layers, one line each."""
         lines = []
         if not self.own_tokenizer:
             rows = f"{self.made.vocabulary:,} of {self.whole.vocabulary:,} rows of the vocabulary"

@@ -130,7 +130,7 @@ def _take_place(path: Path, work: Path, agents: int, salvaged: int, matches: int
 
 
 def _aside(path: Path) -> Path:
-    """A name that is free."""
+    """Unused path beside a damaged file, to move it to."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1

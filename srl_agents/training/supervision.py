@@ -124,7 +124,7 @@ def interrupted(training: LeagueTraining) -> str:
     last = training.parts.recipe.updates
     where = f"update {update} of {last}" if update <= last else "the final round robin"
     if not training.parts.processes.first:  # its folder goes with it
-        return f"interrupted in {where}. The first process says what is kept."
+        return f"interrupted in {where}. The first process prints what is kept."
     return f"interrupted in {where}. {training.keep_last(before=update)}"
 
 

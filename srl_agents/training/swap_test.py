@@ -53,7 +53,10 @@ def learners_with_seats(run: Path) -> tuple[Game, dict[int, Player], dict[int, P
     recipe, players = players_of([run])
     (game, *others) = recipe.games
     if others:
-        raise ConfigError(f"{run} plays {len(recipe.games)} games: seats are exchanged in one.")
+        raise ConfigError(
+            f"{run} plays {len(recipe.games)} games: seats can be exchanged only in a run of one "
+            "game."
+        )
     starts = {player.label: player for player in players if not player.run}
     held: dict[int, Player] = {}
     for player in players:
@@ -156,7 +159,7 @@ def swap_test(
 
 
 def numbers(found: SwapTest) -> dict[str, Any]:
-    """All of it, for JSON."""
+    """The whole result as JSON values."""
 
     def ends(cell: Interval) -> dict[str, float | int]:
         return {"mean": cell.estimate, "low": cell.low, "high": cell.high, "seeds": cell.clusters}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Seated(Protocol):
-    """What `srl_envs.parallel.GameEnv` says of its seats and of the running episode."""
+    """Description of seats and of the running episode by `srl_envs.parallel.GameEnv`."""
 
     env_spec: EnvSpec
     possible_agents: list[str]

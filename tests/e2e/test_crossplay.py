@@ -158,7 +158,7 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
             players_of([tmp_path / name for name in names])
     with pytest.raises(ConfigError, match="name two or more"):
         crossplay([str(tmp_path / "a")])
-    with pytest.raises(ConfigError, match="seats are exchanged in one"):
+    with pytest.raises(ConfigError, match="seats can be exchanged only in a run of one"):
         learners_with_seats(tmp_path / "d")
     with pytest.raises(ConfigError, match="use 2 or more"):
         swap([str(tmp_path / "a"), "--seeds", "1"])

@@ -252,7 +252,7 @@ def test_torchrun_ends_its_processes_with_a_checkpoint(
     )
     (kept,) = (run / "checkpoints").iterdir()
     assert f": {kept}. To go on: srl train {run}\n" in first
-    assert f"The first process says what is kept. To go on: srl train {run}\n" in second
+    assert f"The first process prints what is kept. To go on: srl train {run}\n" in second
     assert "Traceback" not in first + second
     here = str(recipe).encode()
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if here in path.read_bytes()]

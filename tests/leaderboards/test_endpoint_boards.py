@@ -126,7 +126,7 @@ def test_usage_cost_and_thinking_are_in_the_bundle_and_no_key_is_anywhere(
     assert "by tokens and price it is" in verify(forged.rehash(), "L0").rejected
     forged = Forger.of(bundle, tmp_path / "stranger")
     forged.manifest["claim"]["prices"]["bot:strong"] = forged.manifest["claim"]["prices"]["m0"]
-    assert "sits behind no endpoint" in verify(forged.rehash(), "L0").rejected
+    assert "is not an agent behind an endpoint" in verify(forged.rehash(), "L0").rejected
     forged = Forger.of(bundle, tmp_path / "extra")
     forged.manifest["claim"]["agents"][-1]["spec"]["thinking"]["extra"] = '{"stream":true}'
     assert "extra.stream" in verify(forged.rehash(), "L0").rejected

@@ -24,7 +24,7 @@ UNREGISTERED, STOP = "u", ""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What the user asked for."""
+    """Options of a run that decide whether it may play for a board."""
 
     agents: Sequence[str]
     out: Path

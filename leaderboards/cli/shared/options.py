@@ -55,7 +55,7 @@ class BoardOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOptions:
-    """Where the result goes."""
+    """Folder that a command writes to."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder to write to; made if absent."""
@@ -63,7 +63,7 @@ class OutOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FingerprintOptions:
-    """Whose board it has to be."""
+    """Key that must have signed the board."""
 
     fingerprint: Annotated[str | None, tyro.conf.arg(metavar="HEX")] = None
     """Refuse a board that another key signed; the 16 digits that its operator publishes."""
@@ -76,7 +76,7 @@ class BoardAgentOptions:
     board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Folder of the board."""
     agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT")]
-    """Its name on the board."""
+    """Name of the agent on the board."""
     protocol: str = ""
     """Protocol that rated the agent, where several agents have the name."""
 
@@ -94,7 +94,7 @@ class ReplayOptions:
     """How matches of bundles are played again."""
 
     workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Processes that replay."""
+    """Number of processes that replay matches."""
     model: Annotated[
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
     ] = ()

@@ -125,7 +125,9 @@ def plan_of(
 
     recipe = read_recipe(find_recipe(name), overrides, rows=rows)
     if not isinstance(recipe, LeagueRecipe):
-        raise ConfigError(f"{name} has agents that play and no learners: there is nothing to plan.")
+        raise ConfigError(
+            f"{name} is a population, which has no learners: there is nothing to plan."
+        )
     if processes is not None and not recipe.memory.sharded:
         raise ConfigError(
             f"--processes {processes}: only processes that divide a base are planned. Add --set "

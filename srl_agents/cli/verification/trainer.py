@@ -129,7 +129,7 @@ def _of_recipe(name: str, overrides: tuple[str, ...]) -> list[Subject]:
     recipe = read_recipe(find_recipe(name), overrides)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(
-            f"{name} has agents that play and no learners, so it has nothing to verify."
+            f"{name} is a population, which has no learners, so there is nothing to verify."
         )
     found = []
     for base in recipe.bases:

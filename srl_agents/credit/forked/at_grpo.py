@@ -4,7 +4,7 @@
 
 How the path goes on, from the best or from a sampled alternative, is chosen where branches are made
 (``forks`` of a recipe). R_k is the alternative's own return and is not averaged over later forks: the best
-alternative was chosen for its return, so a mean with fresh continuations would regress it alone.
+alternative was chosen for its return, so a mean with fresh continuations would regress only it.
 
 By hand: returns 1, 0, 0, 1 have mean 0.5 and deviation 0.5, so A = 1, -1, -1, 1.
 

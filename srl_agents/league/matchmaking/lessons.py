@@ -31,7 +31,7 @@ class LessonPlan:
     """Game -> share of training matches, relative to the others'; absent games are not trained. None: the
     league's."""
     curriculum: CurriculumSettings | None = None
-    """None: the league's."""
+    """Curriculum of this learner; None takes the league's."""
 
 
 class Lessons:

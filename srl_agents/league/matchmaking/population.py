@@ -73,7 +73,10 @@ class Population:
     ) -> None:
         met = [a.agent_id for a in agents if a.role != "heldout"]
         if len(agents) < 2 or len(met) < 2:
-            raise ConfigError(f"{len(agents)} agents, {len(met)} not held out: give 2 or more.")
+            raise ConfigError(
+                f"{len(agents)} agents, {len(met)} of them not held out: give at least 2 that are "
+                "not held out."
+            )
         self.arena, self.settings, self.seed = arena, settings, seed
         self.revision = 0
         """Whole blocks counted."""

@@ -94,7 +94,7 @@ class PromotionSettings:
         given = f"elo1={self.elo1:g}, alpha={self.alpha:g}, beta={self.beta:g}"
         if test.step < _LEAST_STEP:
             raise ConfigError(
-                f"{given}: as strong and that much stronger mean the same points per game. Raise elo1."
+                f"{given}: the two strengths earn the same points per game. Raise elo1."
             )
         if test.most > MOST_PAIRS:
             gap = math.ceil(self.elo1 * math.sqrt(test.most / MOST_PAIRS) * 1.01)

@@ -13,12 +13,12 @@ import numpy as np
 
 
 class RowCounts(NamedTuple):
-    """A collection in a game."""
+    """Sizes of a collection of tasks in a game."""
 
     total: int
     """Rows that may be trained on, at least ``each``; 0 where the game draws its tasks by itself."""
     each: int
-    """Different rows that one match asks."""
+    """Number of different rows that one match uses."""
 
 
 NO_ROWS = RowCounts(0, 1)

@@ -67,11 +67,11 @@ class MeanTest:
     beta: float
     """Chance to answer ``below``, or not to answer, at a mean of ``high`` or more."""
     least: int = 1
-    """Scores before the first answer."""
+    """Fewest scores before the test may answer."""
 
     @property
     def step(self) -> float:
-        """From one bound to the other."""
+        """Distance between the two bounds."""
         return self.high - self.low
 
     @property

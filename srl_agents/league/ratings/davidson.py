@@ -63,7 +63,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The top of the posterior."""
+    """Mode of the posterior: skills and tie parameter."""
 
     t_N: Floats
     """Skills in log-odds; sum 0 where only differences count."""

@@ -85,7 +85,7 @@ def limits(found: Evidence) -> Limits:
     squared = np.where(known, found.variance_N, 1.0) ** 2
     information_N = np.where(known, found.expected_N / squared, 0.0)
     scatter_N = np.where(known, found.observed_N / squared, 0.0)
-    # luck with a seed shows by how much a seed tells: an excess of (information per cluster) x luck
+    # luck with a seed shows by how informative a seed is: an excess of (information per cluster) x luck
     per_cluster_N = information_N / np.maximum(found.clusters_N, 1.0)
     luck = float((scatter_N - information_N).sum()) / max(
         float((information_N * per_cluster_N).sum()), _FIXED

@@ -1,4 +1,4 @@
-"""Ratings of fields too large for an N x N matrix: everybody has met members of a small pool.
+"""Ratings of fields too large for an N x N matrix, where all agents have met members of a small pool.
 
 The fit and the intervals are those of `ratings.rate`, computed another way. Agents that never met
 each other share no entry of the Hessian A. With the pool (*hubs*, a set that has one side of every
@@ -52,7 +52,7 @@ _MEDIAN_OF = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class LargeTable:
-    """Agents from best to worst."""
+    """Rating table of a large field, agents from best to worst."""
 
     ratings: tuple[Rating, ...]
     tie_nu: float
@@ -64,7 +64,7 @@ class LargeTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inverse:
-    """A⁻¹ in factors."""
+    """A⁻¹, held as factors instead of an N x N matrix."""
 
     d_P: Floats
     """1 / A's diagonal; 0 for hubs."""
@@ -83,12 +83,12 @@ class _Inverse:
         return cls(d_P, u_PH, k_HH)
 
     def times(self, x_P: Floats) -> Floats:
-        """A⁻¹ x."""
+        """The product A⁻¹ x."""
         product: Floats = self.d_P * x_P + self.u_PH @ (self.k_HH @ (self.u_PH.T @ x_P))
         return product
 
     def entries(self, row_R: Ints, column_R: Ints) -> Floats:
-        """Some entries."""
+        """Entries of A⁻¹ at the given rows and columns."""
         uk_PH = self.u_PH @ self.k_HH
         found_R = np.where(row_R == column_R, self.d_P[row_R], 0.0)
         for start in range(0, row_R.size, _ENTRIES_AT_ONCE):
@@ -218,7 +218,7 @@ def _hubs(games: MatchUps) -> Ints:
             break
         if len(hubs) > MOST_HUBS:
             raise ConfigError(
-                f"{n} agents met each other too freely to be rated at once: no {MOST_HUBS} of them "
+                f"{n} agents cannot be rated at once: no {MOST_HUBS} of them "
                 "are in all match-ups. Play them against a fixed pool of opponents."
             )
     return np.array([*hubs, n] if games.tie_U.any() else hubs, dtype=np.int64)

@@ -73,22 +73,22 @@ class _Fitted:
 
     names: list[str]
     elo_N: Floats
-    """Sum 0."""
+    """Strengths in Elo, which sum to 0."""
     covariance_NN: Floats
-    """Of the distances to the mean of all agents."""
+    """Covariance of the distances to the mean of all agents."""
     joined_NN: NDArray[np.bool_]
     """Whether a chain of games joins two agents."""
     clusters_N: Ints
-    """Fewest of an agent in any of its games."""
+    """Fewest clusters that an agent has in any of its games."""
 
     @property
     def error_N(self) -> Floats:
-        """Standard errors."""
+        """Standard errors of the strengths."""
         found: Floats = np.sqrt(np.maximum(np.diag(self.covariance_NN), 0.0))
         return found
 
     def quantile(self, clusters: int) -> float:
-        """Of Student's t."""
+        """Quantile of Student's t for an interval from so many clusters."""
         return t_quantile(max(1, clusters - 1))
 
     def ahead(self, i: int, j: int) -> bool:

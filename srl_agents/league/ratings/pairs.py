@@ -132,7 +132,9 @@ def head_to_head(pairs: Pairs, agent: str, opponent: str) -> Interval:
     known = set(pairs.agents)
     if not {agent, opponent} <= known:
         missing = sorted({agent, opponent} - known)
-        raise ConfigError(f"no results of {', '.join(map(repr, missing))}.")
+        raise ConfigError(
+            f"no results of {', '.join(map(repr, missing))}: play matches with them first."
+        )
     i, j = pairs.agents.index(agent), pairs.agents.index(opponent)
     forward, backward = _between(pairs, i, j), _between(pairs, j, i)
     scores = np.where(forward, 2 * pairs.score_M - 1, 1 - 2 * pairs.score_M)

@@ -45,7 +45,9 @@ def separate_ratings(
     a_fixed_M, b_fixed_M = np.isin(pairs.a_M, fixed), np.isin(pairs.b_M, fixed)
     among_M = np.flatnonzero(a_fixed_M & b_fixed_M)
     if not among_M.size:
-        raise ConfigError("the references never met: their matches are part of every bundle.")
+        raise ConfigError(
+            "no match between two references: a bundle holds all of them, so give whole bundles."
+        )
     yield rate(pairs.take(among_M, fixed), anchors=anchors, ridge=ridge), ""
     mixed_M = np.flatnonzero(a_fixed_M ^ b_fixed_M)
     other_M = np.where(a_fixed_M[mixed_M], pairs.b_M[mixed_M], pairs.a_M[mixed_M])

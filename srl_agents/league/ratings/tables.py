@@ -1,7 +1,7 @@
 """Rating tables: Elo with clustered intervals, rank sets and provisional marks.
 
 Two seats at a time (`rate`, free-for-all matches as one row per pair of seats) or side against side
-(`rate_teams`). Pure numpy; nothing here knows where results are stored.
+(`rate_teams`). Pure numpy; nothing here depends on where results are stored.
 
 Array axes: ``N`` agents, ``M`` results.
 """
@@ -110,7 +110,7 @@ class RatingTable:
 
     ratings: tuple[Rating, ...]
     anchors: tuple[str, ...]
-    """Their mean is 0 Elo."""
+    """Agents whose mean rating is 0 Elo."""
     ridge: float
     tie_nu: float
     """Davidson's tie parameter; equals tie : win odds / 1 between equals. 0 without ties."""
@@ -207,7 +207,7 @@ def rate(
 
     Intervals are those of `ratings.interval_ends`: lopsided where results are, wider where clusters agree
     less than chance would have it. Where no chain of wins joins an agent with the field, the prior
-    alone ends the interval's open side; `Rating.provisional` says so.
+    ends the interval's open side, and the row is `Rating.provisional`.
     """
     _check(pairs.a_M.size, ridge)
     n = len(pairs.agents)
@@ -282,7 +282,10 @@ def _team_games(table: Sequence[TeamResult], agents: tuple[str, ...]) -> tuple[M
     score_M = np.array([score for _, _, score, _ in table])
     first, second = max(len(a) for a, _ in ups), max(len(b) for _, b in ups)
     if any(len(a) != first or len(b) != second for a, b in ups):
-        raise ConfigError("sides of one table hold equally many seats: rate each size on its own.")
+        raise ConfigError(
+            "the sides of one table must have the same size in every match: rate each size "
+            "separately."
+        )
     return (
         MatchUps(
             agents=len(agents),
@@ -395,10 +398,10 @@ def _rows(
     record: _Record,
     elo_N: Floats,
     reach: tuple[Floats, Floats],
-    told: tuple[NDArray[np.bool_], Ints],
+    resolved: tuple[NDArray[np.bool_], Ints],
 ) -> list[Rating]:
-    """One row per agent; ``told`` is who is resolved to be better than whom, and the clusters."""
-    n, (low_N, high_N), (ahead_NN, clusters_N) = len(agents), reach, told
+    """One row per agent; ``resolved`` holds which agent is better than which, and the clusters."""
+    n, (low_N, high_N), (ahead_NN, clusters_N) = len(agents), reach, resolved
     width_N = np.maximum(high_N - elo_N, elo_N - low_N)
     games_N = record.wins_N + record.ties_N + record.losses_N
     return [
@@ -427,7 +430,7 @@ def _field_score(points_N: Floats, games_N: Floats) -> float:
 
 
 def doubts(half_width: float, clusters: int, linked: bool) -> tuple[str, ...]:
-    """Why not to rely on a row yet: ``half_width`` in Elo, ``linked`` as `Rating.provisional` says."""
+    """Why not to rely on a row yet: ``half_width`` in Elo, ``linked`` as in `Rating.provisional`."""
     reasons = []
     if half_width > PROVISIONAL_HALF_WIDTH_ELO:
         reasons.append(f"interval wider than ±{PROVISIONAL_HALF_WIDTH_ELO:.0f} Elo")
@@ -442,7 +445,7 @@ def _linked(beat_NN: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """(N,) True in the largest group where wins lead from everyone to everyone.
 
     Between groups only the prior sets the distance. When two groups are equally large there is
-    no main field, and nobody is linked.
+    no main field, and no agent is linked.
     """
     group_N = np.full(beat_NN.shape[0], -1)
     for k in range(group_N.size):

@@ -269,7 +269,10 @@ class LeagueStore(StoreReader):
         if mode == "continue" or acknowledged:
             raise self._lost()
         if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            raise StoreError(f"{self.path} lies on a file system without shared memory: move it.")
+            raise StoreError(
+                f"{self.path} lies on a file system without shared memory, which SQLite needs: "
+                "move it to a local disk."
+            )
         schema.create(db)
         return db
 
@@ -294,7 +297,7 @@ class LeagueStore(StoreReader):
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         if self._lock is None:
-            raise StoreError(f"{self.path} is open for reading: open it with mode='write'.")
+            raise StoreError(f"{self.path} is open for reading only: open it with mode='write'.")
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

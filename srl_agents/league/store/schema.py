@@ -124,7 +124,7 @@ def check(db: sqlite3.Connection, path: Path) -> int:
         StoreError: the file is not a league store, or is from a newer SRL.
     """
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise StoreError(f"{path} holds nothing yet; its run may just be starting.")
+        raise StoreError(f"{path} is still empty; its run may just be starting.")
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise StoreError(f"{path} is a database, but not a league store of SRL. {mend(path)}")
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
@@ -253,7 +253,7 @@ def acknowledge(descriptor: int, matches: int) -> None:
 
 
 def count_matches(db: sqlite3.Connection) -> int:
-    """All of them, void ones included."""
+    """Number of matches in the store, void ones included."""
     return int(db.execute("SELECT count(*) FROM match").fetchone()[0])
 
 

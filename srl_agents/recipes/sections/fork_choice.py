@@ -35,7 +35,7 @@ class ForkSettings:
     (AT-GRPO); in games with chance that picks luck."""
     chances: Literal["parent", "fresh"] = "parent"
     """Random events behind a fork. ``parent``: those that the match met, so that alternatives differ by their
-    replies alone. ``fresh``: drawn anew in each branch, but for what seats have seen."""
+    replies only. ``fresh``: drawn anew in each branch, but for what seats have seen."""
     tokens: int | None = None
     """Most reply tokens that branches of one update may be expected to take, counted as those of the parent
     from the decision on; decisions beyond do not fork. None: no limit."""

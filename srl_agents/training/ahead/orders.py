@@ -26,7 +26,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taken:
-    """The matches of one update."""
+    """Played matches of one update, read from the buffer."""
 
     episodes: list[Episode]
     players: dict[str, str]
@@ -65,7 +65,7 @@ class MatchesAhead:
         view: ConsoleView,
     ) -> None:
         if recipe.generation is None:
-            raise ValueError("no other process plays in this recipe.")
+            raise ValueError("this recipe has no process that plays ahead of training.")
         self._settings, self._recipe, self._league = recipe.generation, recipe, league
         self._buffer, self._process = buffer, process
         self._open_update, self._settle, self._budgets = open_update, settle, budgets

@@ -221,7 +221,9 @@ def generate(folder: Path) -> None:
     recipe = load(LeagueRecipe, folder / RECIPE)
     settings = recipe.generation
     if settings is None:
-        raise ConfigError(f"the recipe of {folder} has no generation process: its trainer plays.")
+        raise ConfigError(
+            f"the recipe of {folder} has no generation process, as its trainer plays itself."
+        )
 
     def meet(finding: Finding) -> None:
         sys.stderr.write(in_words(finding) + "\n")  # the run keeps it in its log

@@ -92,7 +92,7 @@ class RayGeneration:
         state: Path,
     ) -> None:
         if recipe.generation is None:
-            raise ConfigError("no other process plays in this recipe.")
+            raise ConfigError("this recipe has no process that plays ahead of training.")
         self._settings, self._part = recipe.ray, recipe.generation.part_matches
         self._buffer, self._open_update, self._group = buffer, open_update, group
         self._state, self._said_s, self._changed = state, 0.0, True
@@ -235,7 +235,7 @@ class RayGeneration:
     # --- answers -----------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        """Take what workers have answered."""
+        """Handle the answers that workers have ready."""
         asked = {w.answer: place for place, w in self._workers.items() if w.answer is not None}
         if not asked:
             time.sleep(_LOOK_S)
@@ -259,7 +259,7 @@ class RayGeneration:
             return
         self._failed_starts += 1
         if self._failed_starts > self._settings.deaths * self._settings.workers:
-            raise ModelError(f"no worker starts; the last one: {error}")
+            raise ModelError(f"no worker of the cluster starts; the last one failed with: {error}")
 
     def _take(self, place: int, value: Any) -> None:
         worker = self._workers[place]
@@ -353,7 +353,9 @@ def generate(folder: Path, address: str) -> None:
     """Have the matches of the run in a folder played, until this process is ended."""
     recipe = load(LeagueRecipe, folder / RECIPE)
     if recipe.generation is None:
-        raise ConfigError(f"the recipe of {folder} has no generation process: its trainer plays.")
+        raise ConfigError(
+            f"the recipe of {folder} has no generation process, as its trainer plays itself."
+        )
     opens = {
         learner: recipe.carrier.make_transport(
             below(folder / VERSIONS, base), whole_weights=False

@@ -110,7 +110,7 @@ class FarTrainer:
             os.chdir(directory)
 
     def who(self) -> dict[str, Any]:
-        """Process, host and threads of arithmetic."""
+        """Process id, host, and ``OMP_NUM_THREADS`` of the trainer."""
         return {
             "pid": os.getpid(),
             "host": socket.gethostname(),

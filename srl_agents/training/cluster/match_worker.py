@@ -139,11 +139,11 @@ class MatchWorker:
         return self._rollouts.play(specs)
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Close the engines and models of this worker."""
         self._opened.close()
 
     def _playing(self, recipe: LeagueRecipe, base: LoadedBase, folder: Path) -> PlayingBase:
-        """A base with what samples its versions here."""
+        """A base with the engine that samples its versions on this worker."""
         engine = make_engine(recipe, base, self._weights, folder, base.settings.engine)
         self._opened.callback(lambda: self._loop.run(engine.close()))
         return PlayingBase(

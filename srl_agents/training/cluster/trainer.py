@@ -48,7 +48,7 @@ class _LostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Actor:
-    """A trainer that has answered."""
+    """A trainer's actor that has answered its first call."""
 
     handle: Any
     node: str
@@ -162,7 +162,7 @@ class _RayTrainer:
         )
 
     def _met(self, handle: Any) -> _Actor:
-        """Wait for its first answer."""
+        """Wait for the first answer of a new trainer."""
         who = handle.who.remote()
         node = handle.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         seconds = self._recipe.ray.start_s

@@ -22,11 +22,11 @@ _CHANCE = 1e-9
 
 @dataclass(slots=True)
 class _Seen:
-    """What became of one learner's replies."""
+    """Counts of one learner's accepted and refused replies."""
 
     accepted: int = 0
     refused: int = 0
-    """Before the present silence."""
+    """Refused replies up to the last accepted one."""
     silent: int = 0
     """Replies since the last accepted one, in whole updates."""
     updates: int = 0

@@ -44,7 +44,7 @@ class MachineWatch:
         self._ahead = clock() - passed()
 
     def look(self) -> Iterator[Finding]:
-        """What is wrong now."""
+        """Faults of the machine at this moment."""
         limits = self._settings
         ahead = self._clock() - self._passed()
         jump, self._ahead = ahead - self._ahead, ahead

@@ -174,7 +174,7 @@ def be_child(work: Callable[[], None]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it and what it started."""
+    """Kill the child process and the processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

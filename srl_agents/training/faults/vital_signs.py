@@ -30,7 +30,7 @@ class Finding:
     fault: str
     """Name of the fault in `FAULTS`."""
     message: str
-    """What was seen, in one line."""
+    """The observation in one line, with its number."""
     learner: str = ""
     """Learner that has the fault; empty where the run has it."""
     since: int | None = None
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(slots=True)
 class _Past:
-    """What one learner's updates were like."""
+    """History of one learner's updates, against which the next one is compared."""
 
     losses: list[float] = field(default_factory=list)
     """Absolute losses of the last updates."""
@@ -53,11 +53,11 @@ class _Past:
     fell_from: float | None = None
     """Reward that would end a collapse; None where there is none."""
     fell_in: int = 0
-    """Update in which it began."""
+    """Update in which that collapse began."""
 
 
 class VitalSigns:
-    """What is usual for each learner, and what is not.
+    """Compares each learner's update with its earlier ones, and reports what is unusual.
 
     Args:
         settings: from when on something counts as wrong.

@@ -29,10 +29,10 @@ Counts = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class SharedBudget:
-    """What a file holds."""
+    """Content of a file: the limits, and what each run has spent."""
 
     limits: Counts
-    """Of all runs together."""
+    """Limits on the sum over all runs."""
     runs: Mapping[str, Counts] = field(default_factory=dict)
     """Folder of a run -> what it spent."""
 

@@ -59,7 +59,7 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Queue:
-    """Something that waits to be done."""
+    """A kind of work that waits in a run's folder, such as orders or matches."""
 
     name: str
     done: int
@@ -68,7 +68,7 @@ class Queue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """One look at a run."""
+    """State of a run at one moment, read from its folder."""
 
     run: str
     kind: str

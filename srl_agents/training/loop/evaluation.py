@@ -27,7 +27,7 @@ class Evaluation:
 
     settings: EvaluationSettings
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     learners: Sequence[str]
     league: League
     matches: Matches

@@ -212,7 +212,7 @@ class Judge(Phase):
     """Value the episodes by the recipe's rewards, and let a reward model add its opinion."""
 
     learners: int
-    """Their number."""
+    """Number of learners."""
     rewards: RewardsByGame | None
     learned_reward: LearnedReward | None
     view: ConsoleView
@@ -438,7 +438,7 @@ class Report(Phase):
     """Send the update's metrics to all sinks."""
 
     updates: int
-    """Of the run."""
+    """Updates of the whole run."""
     survival: Survival
     rollouts: Rollouts
     meter: SystemMeter

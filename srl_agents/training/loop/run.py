@@ -198,7 +198,7 @@ class LeagueTraining:
             self._hold()
 
     def _do(self, name: str, phase: Phase, update: Update) -> None:
-        """One phase of an update."""
+        """Run one phase of an update within its time limit, and measure it."""
         self.phase = name
         started = time.monotonic()
         with (

@@ -155,7 +155,7 @@ class Learning(Ground):
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Learning):
-    """All of a run."""
+    """All parts of a run."""
 
     playing: tuple[PlayingBase, ...]
     """The bases with their engines."""
@@ -560,5 +560,5 @@ def _guests(
 
 
 def _parts_of(stage: Ground) -> dict[str, Any]:
-    """What the next stage takes over."""
+    """Fields of a stage as keyword arguments of the next one."""
     return {part.name: getattr(stage, part.name) for part in fields(stage)}

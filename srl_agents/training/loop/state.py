@@ -115,12 +115,12 @@ class KeptTensors(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """Reads from the parts of a run what a checkpoint holds, and gives it back to them."""
+    """Collects the state of a run's parts for a checkpoint, and restores it."""
 
     folder: Path
-    """Of the run."""
+    """Folder of the run."""
     updates: int
-    """Of the run."""
+    """Updates of the whole run."""
     store: LeagueStore
     view: ConsoleView
     league: League
@@ -130,7 +130,7 @@ class RunState:
     kept: Mapping[str, Kept]
     """Parts by their key in a checkpoint's state."""
     kept_tensors: Mapping[str, KeptTensors]
-    """Likewise."""
+    """Parts with tensors, by their key in a checkpoint's state."""
 
     @classmethod
     def of(cls, parts: Parts) -> RunState:
@@ -220,7 +220,7 @@ class RunState:
         return Gathered(done=done, tensors=tensors, state=state, score=score)
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
-        """Be where the checkpoint was written."""
+        """Restore every part of the run to the state that a checkpoint holds."""
         tensors, state = checkpoint.tensors, checkpoint.state
         if FILES not in state:
             raise KeyError(FILES)

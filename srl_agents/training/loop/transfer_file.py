@@ -25,7 +25,7 @@ def write_transfer(
     Args:
         games: of the recipe.
         store: with the final table.
-        league: knows first and last version of each learner.
+        league: holds the first and last version of each learner.
         learners: their names.
         folder: of the run.
     """

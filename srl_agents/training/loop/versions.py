@@ -203,7 +203,7 @@ class LeagueVersions:
                 continue
             if not self._folder_of(version).is_dir():
                 raise CheckpointError(
-                    f"{self._folder_of(version)} is gone; the league needs it to continue. {_MEND}"
+                    f"{self._folder_of(version)} is missing; the league needs it to continue. {_MEND}"
                 )
             self._load(version)
 
@@ -293,7 +293,7 @@ class LeagueVersions:
         self._known.add(str(version))
 
     def _add_anchors(self) -> None:
-        """The starts and the bots."""
+        """Add the learners' starts and the bots, which anchor the ratings."""
         for base in self._bases:
             if base.name not in self._known:
                 contents = contents_of(

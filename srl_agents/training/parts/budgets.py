@@ -52,13 +52,13 @@ class Spent:
     dearest: float = 0.0
     """Cost that one reply is taken to have at most; raised where one cost more."""
     matches: dict[str, MatchSpent] = field(default_factory=dict)
-    """Match id -> what was really asked, runs that were killed included."""
+    """Match id -> requests that were sent for it, those of killed runs included."""
     lost: int = 0
-    """Requests that were sent in vain, as far as they are recorded."""
+    """Recorded requests whose reply no match used."""
 
     @property
     def asked(self) -> int:
-        """Requests, runs that were killed included."""
+        """Number of requests so far, those of killed runs included."""
         return self.lost + sum(own.requests + own.before for own in self.matches.values())
 
     @property

@@ -42,7 +42,7 @@ class ExchangeTerms:
 
     settings: ExchangeSettings
     credits: Mapping[str, CreditSettings]
-    """By game."""
+    """Game -> its credit settings."""
     scale: bool
     """Whether advantages are divided by their group's deviation."""
     max_new_tokens: int

@@ -51,7 +51,7 @@ class Forking:
 
     Args:
         settings: see `ForkSettings`.
-        seed: of the run; every choice depends on it and on the match alone.
+        seed: of the run; every choice depends only on it and on the match.
         joint: whether all seats on move in a step answer anew together, or one while the others keep their
             replies.
     """

@@ -89,7 +89,7 @@ def load_base(
     weights: Path | None = None,
     mesh: DeviceMesh | None = None,
 ) -> BaseModel:
-    """One of them; see `load_bases`."""
+    """Load one base of a recipe; see `load_bases`."""
     budget = recipe.rollout.max_new_tokens
     base = BaseModel.load(
         own.model,
@@ -172,7 +172,9 @@ def make_engine(
         )
     for name, able in (("thoughts", can.thoughts), ("memory", can.memory)):
         if getattr(own.prompt, name) is not None and not able:
-            raise ConfigError(f"prompt.{name}: engine.kind={settings.kind!r} has none.")
+            raise ConfigError(
+                f"prompt.{name}: engine.kind={settings.kind!r} does not support it; leave it out."
+            )
     return engine
 
 

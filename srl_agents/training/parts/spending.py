@@ -34,19 +34,19 @@ class ProcessorClock:
         self._since_s = now_s
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Processor seconds so far, for a checkpoint."""
         return {"cpu_s": self.seconds}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Count on from a checkpoint."""
+        """Continue the count of a checkpoint."""
         self.seconds = state["cpu_s"]
 
 
 class Spending:
-    """Counts a run's spending, alone or with the runs that share its budget.
+    """Counts what a run spends, together with other runs where they share a budget.
 
     Args:
-        settings: the recipe's limits; None: there are none, and amounts are only counted.
+        settings: the recipe's limits; None: no limits, amounts are only counted.
         folder: of the run.
         processes: that share the work; their seconds are added.
     """
@@ -67,7 +67,7 @@ class Spending:
         return {"tokens": self.tokens, "trained_tokens": self.trained_tokens}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Count on from a checkpoint."""
+        """Continue the counts of a checkpoint."""
         self.tokens, self.trained_tokens = state["tokens"], state["trained_tokens"]
 
     @property
@@ -153,7 +153,7 @@ def _reached(limits: Mapping[str, float], spent: Mapping[str, float]) -> str:
 def processor_seconds() -> float:
     """Seconds of processors that this process, its living descendants and all that they waited for took.
 
-    Where there is no /proc, living descendants are not counted.
+    Without /proc, living descendants are not counted.
     """
     found: dict[int, tuple[int, float]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):

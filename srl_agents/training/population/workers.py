@@ -53,7 +53,7 @@ class WorkerPool:
         return [w.name for w in self._workers if not w.given]
 
     def give(self, name: str, specs: Sequence[MatchSpec]) -> None:
-        """Let a worker play."""
+        """Send matches to an idle worker."""
         worker = next(w for w in self._workers if w.name == name)
         worker.given, worker.until = list(specs), time.monotonic() + self._recipe.lease_s
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: `collect` sees it

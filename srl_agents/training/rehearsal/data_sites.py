@@ -50,12 +50,12 @@ ANSWERS: dict[str, Any] = {
 
 @dataclass(slots=True)
 class Assumed:
-    """The rows of the pass that runs."""
+    """Sizes of the rows of the present pass."""
 
     prompts: tuple[NDArray[np.int64], ...] = ()
-    """Tokens of the prompts."""
+    """Token ids of the rows' prompts."""
     labelled: int = 0
-    """Tokens of replies in one pass."""
+    """Number of reply tokens in one pass."""
 
 
 assumed = Assumed()
@@ -109,7 +109,8 @@ def _answer() -> Any:
     where = place()
     if where not in ANSWERS:
         raise ModelError(
-            f"{where} reads a number of a tensor, and a rehearsal has none. Leave the number on the card, or "
+            f"{where} reads a number from a tensor, and tensors of a rehearsal hold no numbers. Leave "
+            "the number on the card, or "
             "add the place to srl_agents/training/rehearsal/data_sites.py."
         )
     return ANSWERS[where]

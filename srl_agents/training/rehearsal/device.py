@@ -41,7 +41,7 @@ class _Module:
 
     @staticmethod
     def manual_seed_all(seed: int) -> None:
-        """Nothing is drawn."""
+        """Does nothing: a rehearsal draws no random numbers."""
 
     @staticmethod
     def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -54,7 +54,7 @@ class _Module:
 
     @staticmethod
     def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
-        """Nothing is drawn."""
+        """Does nothing: a rehearsal draws no random numbers."""
 
     @staticmethod
     def device(index: Any) -> AbstractContextManager[None]:

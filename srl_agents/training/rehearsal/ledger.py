@@ -31,9 +31,9 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.live = 0
         """Bytes on the card now."""
         self.peaks: dict[str, int] = {}
-        """Most bytes by phase."""
+        """Phase -> most bytes on the card at once."""
         self.flops: dict[str, float] = {}
-        """Operations of matrix products and attention, by phase."""
+        """Phase -> operations of matrix products and attention."""
         self._phase = ""
         self._known: set[int] = set()
 

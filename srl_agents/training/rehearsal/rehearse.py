@@ -148,7 +148,7 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
 
 
 def _on_meta(name: str, dtype: str) -> Any:
-    """The architecture without memory."""
+    """The model on torch's meta device, which holds no bytes."""
     from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415 - seconds
 
     config = dict(architecture.shipped()[name]["config"])

@@ -29,23 +29,23 @@ ATTENTION = (
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """One function and what stands in for it."""
+    """A function that a device without numbers cannot run, and its replacement."""
 
     place: str
-    """Module, colon, and the attribute's path."""
+    """Place of the function: ``module:path.of.attribute``."""
     why: str
     stand_in: Any
 
 
 def tensor(data: Any, *, device: Any = None, **options: Any) -> torch.Tensor:
-    """Shape and type are those of the same tensor on the CPU."""
+    """An empty tensor on the card, with the shape and type that `torch.tensor` gives."""
     made = _tensor(data, device="cpu", **options)
     on_card = device is not None and torch.device(device).type == CARD
     return torch.empty(made.shape, dtype=made.dtype, device=device) if on_card else made
 
 
 def apply(module: Any, change: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-    """Parameters are replaced and not swapped."""
+    """`Module._apply` that makes new parameters instead of swapping tensors in place."""
     for child in module.children() if recurse else ():
         child._apply(change)
     for key, own in module._parameters.items():
@@ -59,16 +59,16 @@ def apply(module: Any, change: Callable[[torch.Tensor], torch.Tensor], recurse: 
 
 
 def dynamic_map(*_: Any, **__: Any) -> torch.Tensor:
-    """Code book of 8-bit states."""
+    """Zeros in the shape of the code book of 8-bit optimizer states."""
     return torch.zeros(256)
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """A kernel that writes in place."""
+    """Replaces kernels that only write in place: does nothing."""
 
 
 class Launched:
-    """A Triton kernel, and the arithmetic of its grid: nothing happens."""
+    """Replaces a Triton kernel: a launch does nothing, the grid is still computed."""
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return nothing
@@ -149,7 +149,7 @@ SEAMS = (
 
 @contextmanager
 def standing_in() -> Iterator[None]:
-    """Inside, stand-ins are called."""
+    """Replace every function of `SEAMS` within this context."""
     with ExitStack() as stack:
         for seam in SEAMS:
             module, _, path = seam.place.partition(":")

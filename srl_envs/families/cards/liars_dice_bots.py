@@ -103,7 +103,7 @@ def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """As strong, but believes nobody, and bids a face at random one time in five. For rating only."""
+    """As strong, but believes no bid, and bids a face at random one time in five. For rating only."""
     careful = _weigher(rng, trust=0.0)
 
     def act(text: str) -> str:

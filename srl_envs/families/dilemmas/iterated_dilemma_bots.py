@@ -102,7 +102,7 @@ def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def generous_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Always the generous move, and says so."""
+    """Always the generous move, and announces it."""
 
     def act(text: str) -> str:
         view = read_view(text)

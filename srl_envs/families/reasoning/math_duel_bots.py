@@ -44,7 +44,7 @@ def strong_bot(rng: np.random.Generator) -> Bot:
 
 
 def held_out_bot(rng: np.random.Generator) -> Bot:
-    """Errs three times in ten but half knows when: its stake follows a noisy confidence."""
+    """Errs three times in ten but half notices when: its stake follows a noisy confidence."""
 
     def act(text: str) -> str:
         answer = solve(present_problem(text))

@@ -43,7 +43,7 @@ def strong_bot(rng: np.random.Generator) -> Bot:
 
 
 def held_out_bot(rng: np.random.Generator) -> Bot:
-    """Makes no mistake in a value, but forgets a field one time in four."""
+    """Makes no mistake in a value, but leaves out a field one time in four."""
     return _relay_bot(rng, error_rate=0.0, forget_rate=0.25)
 
 

@@ -86,7 +86,7 @@ def random_bot(rng: np.random.Generator) -> Bot:
 
 
 def silent_bot(_rng: np.random.Generator) -> Bot:
-    """Says nothing, hears nothing, and hands in the likeliest grid given its own clues."""
+    """Sends nothing, reads nothing, and hands in the likeliest grid given its own clues."""
 
     def act(text: str) -> str:
         seen = read(text)
@@ -98,7 +98,7 @@ def silent_bot(_rng: np.random.Generator) -> Bot:
 
 
 def middle_bot(rng: np.random.Generator) -> Bot:
-    """Passes on each of its clues with probability 0.7, and believes all it hears."""
+    """Passes on each of its clues with probability 0.7, and believes all that it reads."""
 
     def act(text: str) -> str:
         seen = read(text)
@@ -123,7 +123,7 @@ def strong_bot(_rng: np.random.Generator) -> Bot:
 
 
 def held_out_bot(_rng: np.random.Generator) -> Bot:
-    """Passes its clues on in the first round, a grid in the second, and hands in the first grid it hears.
+    """Passes its clues on in the first round, a grid in the second, and hands in the first grid it gets.
 
     Where the limit leaves no room for a grid, it goes by its own.
     """

@@ -120,7 +120,7 @@ def middle_bot(rng: np.random.Generator) -> Bot:
 
 
 def strong_bot(rng: np.random.Generator) -> Bot:
-    """Asks of all that it hears which word the others may hold, and hides where it is the odd one."""
+    """Asks of all that it reads which word the others may hold, and hides where it is the odd one."""
 
     def act(text: str) -> str:
         seen = read(text)

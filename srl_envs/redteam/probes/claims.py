@@ -98,7 +98,7 @@ def _misnamed(text: str, agent: str, seats: int) -> str:
 
 
 def refusal_told(env_id: str) -> str:
-    """The prompt says that one may think first, and what a reply that is no move costs."""
+    """The prompt states that one may think first, and what a reply without a move costs."""
     with matches.opened(env_id) as env:
         observations, _ = env.reset(seed=0)
         texts = [observations[agent]["text"].lower() for agent in env.possible_agents]
@@ -112,7 +112,7 @@ def refusal_told(env_id: str) -> str:
 
 
 def refusals_as_told(env_id: str) -> str:
-    """A reply that is no move costs what the prompt says, and who never moves ends at what it says."""
+    """What the prompt states about a reply without a move, and about a seat that never moves, holds."""
     with matches.opened(env_id) as env:
         observations, _ = env.reset(seed=0)
         seat = next(s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"])
@@ -142,7 +142,7 @@ def refusals_as_told(env_id: str) -> str:
 
 
 def payoffs_told(env_id: str) -> str:
-    """A line that begins with `Payoff` tells every seat what is paid."""
+    """A line that begins with `Payoff` states to every seat what is paid."""
     with matches.opened(env_id) as env:
         observations, _ = env.reset(seed=0)
         for agent in env.possible_agents:

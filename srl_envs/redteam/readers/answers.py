@@ -1,8 +1,8 @@
 """The best answer to samples of the opponents, where nothing is hidden and each step is paid.
 
-Opponents' replies are drawn from a scripted player with fresh seeds, so that the answer knows what they tend
-to do and never what they are about to do. Candidates are tried in copies of the position. Where seats read
-different numbers or words, the position holds what the seat must not know, and there is no answer.
+Opponents' replies are drawn from a scripted player with fresh seeds, so that the answer reflects what they
+tend to do and never what they are about to do. Candidates are tried in copies of the position. Where seats
+read different numbers or words, the position holds what the seat must not know, and there is no answer.
 """
 
 from __future__ import annotations

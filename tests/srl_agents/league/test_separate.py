@@ -82,5 +82,5 @@ def test_an_entrants_row_is_that_of_a_fit_with_the_references() -> None:
 
 
 def test_references_that_never_met_rate_nobody() -> None:
-    with pytest.raises(ConfigError, match="the references never met"):
+    with pytest.raises(ConfigError, match="no match between two references"):
         rate_separately(Pairs.of(rows("mine", 0, BOTS, 1)), list(BOTS), anchors=list(BOTS))
