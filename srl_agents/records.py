@@ -156,7 +156,7 @@ class Branch:
     joint: bool = False
     """Whether all seats on move in that step answer anew; else the others keep the parent's replies."""
     alternative: int
-    """From 1."""
+    """Number of the alternative, from 1; 0 is the parent."""
     chances: Literal["parent", "fresh"] = "parent"
     """Whether random events after the decision are those that the parent would meet, or drawn anew."""
     prefix: str
@@ -321,7 +321,7 @@ class Trajectory:
 
     seat: int
     policy: str
-    """Agent id."""
+    """Id of the agent in the seat."""
     turns: tuple[Turn, ...]
     outcome: float
     total_reward: float

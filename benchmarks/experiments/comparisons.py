@@ -27,7 +27,7 @@ class Comparison:
 
     arm: str
     seeds: int
-    """That both have."""
+    """Training seeds that both arms have."""
     difference: float
     """Mean of arm minus baseline; NaN without a common seed."""
     half_width: float

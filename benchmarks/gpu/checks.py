@@ -40,7 +40,7 @@ _NOT_RUN = "not run: "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step."""
+    """One step of `make gpu`."""
 
     what: str
     run: Callable[[str, bool], dict[str, Any]]

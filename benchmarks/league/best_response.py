@@ -25,7 +25,7 @@ class Decision:
     """A place in a game where a seat has to reply."""
 
     text: str
-    """What it sees."""
+    """Text that the seat on move sees."""
     replies: tuple[str, ...]
     """All that it may do, as it stands between the action tags."""
     fallback: str

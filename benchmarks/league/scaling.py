@@ -54,9 +54,9 @@ class Rates:
     row_s: float
     """Seconds per match in it."""
     link_bytes_per_s: float
-    """Of the trainer's machine."""
+    """Bytes per second of the trainer's network link."""
     version_bytes: float
-    """Of one learner's adapter."""
+    """Bytes of one version of a learner's adapter."""
     matches: int
     """Per worker and update."""
     sigma: float

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def train(form: str, seed: int, updates: int, folder: Path) -> Row:
-    """One run's numbers."""
+    """Train one run and return its numbers."""
     settings = (
         f"lora.activation={form}",
         f"updates={updates}",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a child took."""
+    """Time and memory that a child process took."""
 
     cpu_s: float
     wall_s: float

@@ -89,7 +89,7 @@ class Pair(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What one grader said."""
+    """Verdict of one grader on a pair, and its time."""
 
     accepted: bool
     seconds: float

@@ -61,7 +61,7 @@ def bot_reply(env_id: str) -> Callable[[GenerationRequest], str]:
 
 
 def resident_bytes() -> int:
-    """Of this process."""
+    """Resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -275,7 +275,7 @@ def summary(rates: dict[str, list[float]]) -> dict[str, dict[str, float]]:
 
 
 def versions() -> dict[str, str]:
-    """Of what was measured."""
+    """Versions of the packages that were measured."""
     found = {"python": platform.python_version(), "numpy": metadata.version("numpy")}
     for name in ("textarena", "open-spiel"):
         try:

@@ -52,7 +52,7 @@ class Row:
     mb_per_s: float
     """Of publishing and opening, one after the other."""
     share: float
-    """Of an iteration."""
+    """Share of the time of one update."""
 
 
 def reader(settings: TransportSettings, folder: Path, pipe: Connection) -> None:

@@ -41,7 +41,7 @@ class Rate:
     """One contestant's best round."""
 
     replies_per_s: float
-    """Of wall time."""
+    """Replies per second of wall time."""
     replies_per_cpu_s: float
     """Of this process and its workers together."""
     own_share: float

@@ -56,7 +56,7 @@ class Load:
     asked: int = 0
 
     async def client(self, number: int) -> None:
-        """Ask on and on."""
+        """Send one request after the other until the measurement ends."""
         count = 0
         while not self.over:
             version, count = self.newest, count + 1

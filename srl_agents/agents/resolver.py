@@ -64,7 +64,7 @@ class Asking:
     in_flight: int = 64
     """Requests to all endpoints at once."""
     timeout_s: float = 120.0
-    """For one try."""
+    """Seconds that one try may take."""
     deadline_s: float = 600.0
     """For all tries of one reply."""
     journal: ReplyJournal | None = None

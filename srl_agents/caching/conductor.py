@@ -34,7 +34,7 @@ class Placed:
 
     @property
     def instance(self) -> int:
-        """Where it is."""
+        """Index of the instance that the request went to."""
         return self.chosen.instance
 
     @property

@@ -22,7 +22,7 @@ CAPACITY = 2**17
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Where a request goes."""
+    """The instance that was chosen for a request, and the work that this costs it."""
 
     instance: int
     depth: int

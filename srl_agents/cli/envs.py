@@ -36,7 +36,7 @@ SHELL_OPTIONS = {
 
 @dataclass(frozen=True)
 class EnvsOptions(JSONOptions):
-    """What to show."""
+    """Environment to show, and its options."""
 
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[ENV]")] = ""
     """Id of one environment; all are listed if absent."""

@@ -21,7 +21,7 @@ class JSONOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlotOptions:
-    """Where a figure goes."""
+    """File for a figure."""
 
     plot: Path | None = None
     """Write a figure of the result there, as .svg."""
@@ -29,7 +29,7 @@ class PlotOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomOptions:
-    """Where randomness comes from."""
+    """Root seed of a command."""
 
     seed: int = 0
     """Seed of the command: the same seed gives the same episodes and draws; further episodes count up."""

@@ -59,7 +59,7 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
     """Id of the environment."""
     policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="AGENT ...")]
-    """One per seat."""
+    """Policies, one per seat."""
     split: Annotated[str, tyro.conf.arg(metavar="{train,eval}")] = "train"
     """Which instances: those for training, or those held back for measuring."""
     episodes: int = 1

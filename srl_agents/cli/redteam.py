@@ -46,7 +46,7 @@ FOUND = 1
 
 @dataclass(frozen=True)
 class RedteamOptions(SearchBudgetOptions, RandomOptions, JSONOptions):
-    """What to attack."""
+    """Targets to attack, budget and outputs."""
 
     targets: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")

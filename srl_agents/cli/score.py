@@ -39,7 +39,7 @@ NOT_JUDGED = 1
 
 @dataclass(frozen=True)
 class ScoreOptions(JSONOptions):
-    """What to score."""
+    """Replies to score, and the rubric."""
 
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
     """JSONL file, one reply per line."""

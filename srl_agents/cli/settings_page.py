@@ -44,7 +44,7 @@ _TAGS = ("kind", "algorithm")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One field."""
+    """One setting: a field of a settings class."""
 
     name: str
     kind: str

@@ -25,4 +25,4 @@ class IndependentSettings(CoordinationSettings):
         return Coordinator()
 
     def check(self, *, learners: int, parameters: Literal["lora", "full"]) -> None:
-        """Any recipe will do."""
+        """Accepts every recipe."""

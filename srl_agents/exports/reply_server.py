@@ -56,7 +56,7 @@ class ReplyServer:
 
     @property
     def address(self) -> str:
-        """Where it answers."""
+        """Address of the server, as a URL."""
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 

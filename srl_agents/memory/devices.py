@@ -21,7 +21,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """One device."""
+    """A device to plan for: memory, rates and their source."""
 
     name: str
     memory_bytes: float

@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def cards(self) -> int:
-        """All of them."""
+        """Number of all cards."""
         return self.tensor * self.pipeline * self.data
 
     @property
@@ -66,7 +66,7 @@ class Sizing:
     model: str
     placement: Placement
     training: Layout | None
-    """None where nothing fits."""
+    """Layout for training; None where no layout fits."""
     writing: Layout | None
     training_bytes: dict[str, float]
     """Bytes per card, by role, in the training phase."""
@@ -80,7 +80,7 @@ class Sizing:
 
     @property
     def fits(self) -> bool:
-        """Both phases fit."""
+        """Whether training and generation both fit."""
         return self.training is not None and self.writing is not None
 
 

@@ -59,7 +59,7 @@ def phases(plan: Description, target: Target) -> list[Phase]:
 
 
 def _together(plan: Description, target: Target, found: dict[str, dict[str, Phase]]) -> Phase:
-    """All bases play."""
+    """Peak of the phase in which all bases play at once."""
     parts = {"process": target.overhead_bytes}
     for base in plan.bases:
         own = found[base.base]["rollout"].parts

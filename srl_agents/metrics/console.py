@@ -113,7 +113,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
             self.console.print(_line(record), highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resource is held."""
         return
 
     def say(self, text: str) -> None:

@@ -44,7 +44,7 @@ class JSONLines:
         add_lines(self._path, plain_json(record.as_json()) + "\n")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no file stays open."""
         return
 
 

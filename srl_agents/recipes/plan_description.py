@@ -120,7 +120,7 @@ def _divided(run: Description, processes: int) -> Description:
 def _described(
     recipe: LeagueRecipe, base: Base, *, accelerator: bool, traffic: Traffic | None
 ) -> Description:
-    """One base."""
+    """Description of one base for the planner."""
     model = architecture_of(base.model)
     own, engine = base.training, base.engine
     sharing = sharing_of(base)

@@ -33,7 +33,7 @@ class MatchOrder:
     number: int
     """Number of the update, from 1."""
     specs: tuple[MatchSpec, ...]
-    """Whole groups."""
+    """Matches to play, in whole groups."""
     spares: tuple[MatchSpec, ...] = ()
     """Whole groups, of which some are played where others turned out flat."""
     players: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Played:
 
     lines: AddedLines
     episodes: dict[str, Episode] = field(default_factory=dict)
-    """By match id."""
+    """Match id -> its episode."""
     requests: dict[str, list[Request]] = field(default_factory=dict)
     """By match id; of matches whose requests are traced."""
     rounds: list[list[float]] = field(default_factory=list)

@@ -23,7 +23,7 @@ class Part:
 
     key: PartKey
     specs: tuple[MatchSpec, ...]
-    """Whole groups."""
+    """Matches of the part, in whole groups."""
 
 
 def parts_of(order: MatchOrder, size: int) -> list[Part]:

@@ -52,7 +52,7 @@ class RequestTrace:
         self._rows: list[Request] = []
 
     def now_s(self) -> float:
-        """On the trace's clock."""
+        """Seconds on the trace's clock."""
         return time.monotonic() - self._zero_s
 
     def add(self, arrival_s: float, request: GenerationRequest, reply: Generation) -> None:

@@ -18,7 +18,7 @@ class Promise(Generic[P]):
     check: Callable[P, None]
     """Raises `ConformanceError` where it is broken."""
     advice: str
-    """For the author."""
+    """Advice to the author of a part that breaks the promise."""
 
 
 def hold(what: str, promises: Mapping[str, Promise[P]], *args: P.args, **kwargs: P.kwargs) -> None:

@@ -81,7 +81,7 @@ class Try:
         return self.learner.update(self.batch(number))
 
     def weights(self, name: str = LEARNER) -> Tensors:
-        """Copies."""
+        """Copies of the adapter's tensors, so that a later step does not change them."""
         return {key: t.clone() for key, t in self.base.adapter_tensors(name).items()}
 
 

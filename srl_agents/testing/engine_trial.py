@@ -107,7 +107,7 @@ class Trial:
         return list(await asyncio.gather(*(self.reply(r, what) for r in requests)))
 
     def start(self, requests: Sequence[GenerationRequest]) -> list[asyncio.Task[Generation]]:
-        """Ask without waiting."""
+        """Send a request without waiting for its reply."""
         return [asyncio.ensure_future(self.engine.generate(request)) for request in requests]
 
     async def install(self, update: WeightUpdate) -> None:

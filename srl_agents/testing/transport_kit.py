@@ -430,7 +430,7 @@ class _Process:
         self._pipe.send(what)
 
     def kill(self) -> None:
-        """At once."""
+        """Kill the process at once, as `kill -9` does."""
         self._process.kill()
         self._process.join()
 

@@ -85,7 +85,7 @@ class Lent:
 
 
 class LentMemory(Protocol):
-    """One kind of memory."""
+    """Interface of a kind of memory that can be lent to another process."""
 
     kind: str
     """Name of this kind of memory in offers."""

@@ -126,7 +126,7 @@ class EnvironmentFactory:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> TRLGame:
-        """A new instance."""
+        """A new environment, as TRL's factory must return."""
         env = make(self.env_id, **self.options)
         return TRLGame(GameSingle(env, seat=self.seat, opponents=self.opponents))
 

@@ -83,7 +83,7 @@ class Affinity:
         self._placement.end(self._placed.pop(job.number))
 
     def lost(self, instance: Instance) -> None:
-        """Nothing more goes there."""
+        """Stop sending prompts to a lost instance."""
         self._placement.lose(instance.number)
 
 

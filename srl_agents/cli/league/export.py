@@ -39,7 +39,7 @@ ROWS = 200_000
 
 @dataclass(frozen=True)
 class ExportOptions(RunFolderOptions):
-    """From where to where."""
+    """Store to export, and folder to write to."""
 
     out: Path
     """Folder to write to; must be absent or empty."""

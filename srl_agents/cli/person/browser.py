@@ -68,7 +68,7 @@ def table_in_the_browser() -> Iterator[tuple[Desk, str]]:
 
 @dataclass(frozen=True)
 class ServeHumanOptions:
-    """Where you are reached."""
+    """Address of the page that you answer on."""
 
     host: str = "127.0.0.1"
     """Address that it listens on. Any client that reaches it can answer for you."""

@@ -29,7 +29,7 @@ Examples:
 
 @dataclass(frozen=True)
 class ParallelOptions(JSONOptions):
-    """What is sized up."""
+    """Model, devices and batch to plan for."""
 
     models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (
         "llama-3.1-70b",

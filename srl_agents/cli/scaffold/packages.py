@@ -20,7 +20,7 @@ from srl_envs.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class NewKind:
-    """What can be made."""
+    """A kind of package that `srl new` can make."""
 
     article: str
     topic: str

@@ -47,7 +47,7 @@ _FETCHED = "smollm2-135m"
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(SubjectOptions, SetOptions, RandomOptions, JSONOptions):
-    """What is verified."""
+    """Model or recipe to verify, and which losses."""
 
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Losses of a model to check, such as grpo, "grpo gspo" or ppo; may be repeated. All if absent."""

@@ -38,11 +38,11 @@ class RecordedStep:
     """One joint step."""
 
     number: int
-    """From 1."""
+    """Number of the step, from 1."""
     board: str | None
     """What a spectator sees before the step; None where the game has no view of its own for one."""
     turns: tuple[Turn, ...]
-    """One per seat."""
+    """Turns of the step, one per seat on move."""
 
     @property
     def on_move(self) -> tuple[Turn, ...]:

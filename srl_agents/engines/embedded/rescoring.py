@@ -32,7 +32,7 @@ _HEAD_ROWS = 512
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledReply:
-    """A reply to score."""
+    """A reply that was sampled earlier, with its prompt."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]

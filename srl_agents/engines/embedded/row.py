@@ -108,7 +108,7 @@ class Row:
             self.forced_tokens = len(thinking.end)
 
     def restart(self) -> None:
-        """Forget what was written."""
+        """Discard the tokens written so far, and begin the reply again."""
         self.reply.clear()
         self.logprobs.clear()
         self.reads.clear()

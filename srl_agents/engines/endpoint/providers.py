@@ -68,7 +68,7 @@ class Provider:
 
     @property
     def account(self) -> Account:
-        """What its models share."""
+        """Settings that all models of the account share."""
         return Account(
             url=self.url,
             key_env=self.key_env,

@@ -78,7 +78,7 @@ class PolicyWeights(ABC):
 
     @abstractmethod
     def forget(self, name: str) -> None:
-        """Forget a frozen version."""
+        """Drop a frozen version and its memory."""
 
     @abstractmethod
     def activate(self, name: str | None) -> None:

@@ -125,7 +125,7 @@ class ModelSettings:
     """Where the base and its learners are, instead of the recipe's; ``memory.budget_gib`` requires one device
     for all."""
     prompt: PromptSettings | None = None
-    """Instead of the recipe's."""
+    """Prompt of this base's learners, instead of the recipe's."""
     lora: LoRASettings | None = None
     """Instead of the recipe's, whole."""
     full: FullSettings | None = None

@@ -84,7 +84,7 @@ class Game:
     mode: Mode
     teams: tuple[int, ...]
     wrappers: Wrappers
-    """With all their arguments."""
+    """Wrappers of the game, with all their arguments."""
     paid: tuple[str, ...]
     statistics: tuple[str, ...]
     references: tuple[str, ...]

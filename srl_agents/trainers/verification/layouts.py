@@ -106,7 +106,7 @@ class Weights:
     """Weights that learners are given, by the names of their tensors."""
 
     adapters: Mapping[str, Tensors]
-    """Of each learner's adapter."""
+    """Tensors of each learner's adapter, by name."""
     start: Tensors
     """With which learners are made."""
     critic: Tensors

@@ -92,7 +92,7 @@ def read_view(text: str) -> View:
 
 
 def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """A coin."""
+    """Either move with equal chances."""
 
     def act(text: str) -> str:
         read_view(text)

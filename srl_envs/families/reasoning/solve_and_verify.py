@@ -71,7 +71,7 @@ class Table(NamedTuple):
 
 
 def part_due(table: Table) -> int:
-    """Whose reply is next."""
+    """The part whose reply is next."""
     return len(table.replies) % 3
 
 

@@ -52,7 +52,7 @@ class Grid(NamedTuple):
 
     size: int
     blocked: tuple[int, ...]
-    """Ascending."""
+    """Blocked cells, ascending."""
     goal: int
     at: int
     walked: int = 0

@@ -24,9 +24,9 @@ class Room(NamedTuple):
 
     size: int
     walls: tuple[int, ...]
-    """Those inside, ascending."""
+    """Walls inside of the room, ascending."""
     goals: tuple[int, ...]
-    """Ascending."""
+    """Goal cells, ascending."""
     boxes: tuple[int, ...]
     """Ascending, as many as goals."""
     at: int

@@ -42,9 +42,9 @@ class Work(Generic[Board]):
     """One episode."""
 
     task: Board
-    """As it was drawn."""
+    """The task as it was drawn."""
     now: Board
-    """After all answers."""
+    """The board after all answers so far."""
     programs: tuple[str, ...] = ()
     """One per round; "" where none was sent."""
     outputs: tuple[str, ...] = ()

@@ -135,7 +135,7 @@ class _Seated:
     env: Any
     seat: int
     seed: int
-    """Of scripted players."""
+    """Seed of the scripted players."""
     rng: np.random.Generator
     last: str = ""
     """Body of its last reply."""
