@@ -84,18 +84,18 @@ site: docs ## Build the documentation site, build/site/index.html; a dead link i
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --fresh-env --quiet --jobs 2 \
 		--doctree-dir build/doctrees --conf-dir docs/site docs build/site
 
-lint: install
+lint: install ## Format, lint, plain words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python -m tests.plain_words
 
-types: install
+types: install ## Types of packages and tests
 	$(BIN)/mypy
 
-imports: install
+imports: install ## Contracts of who may import whom
 	$(BIN)/lint-imports
 
-pytest: install
+pytest: install ## The fast tests
 	$(WORKERS) -n 3 -- --durations 15
 
 slow: install ## The tests that take seconds each: training runs, crashes, attacks

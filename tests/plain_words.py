@@ -1,7 +1,7 @@
 """Keep words that make our sentences hard to read rare: ``python -m tests.plain_words [FILE ...]``.
 
-Counts the words in code, comments, docstrings, messages and pages. The whole tree may have fewer than one
-per 1,000 lines; `make lint` fails above that and lists the files with the most. With files as arguments,
+Counts the words in code, comments, docstrings, messages and pages. The whole tree may have fewer than
+three per 4,000 lines; `make lint` fails above that and lists the files with the most. With files as arguments,
 every line that has such a word is printed.
 """
 
@@ -14,17 +14,17 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PER_1000_LINES = 1.0
+PER_1000_LINES = 0.75
 WORDS = re.compile(
     r"\b(?:told|tells|hears|forgets|knows|says|wants|whoever|nobody|somebody|anybody|alone|is no|are no)\b",
     re.IGNORECASE,
 )
 """Code does not tell, hear, forget, know, say or want; name the person: the user, the caller."""
 NOT_OURS_TO_CHANGE = re.compile(
-    r"docs/changelog\.md|docs/environments/prompts\.md|docs/environments/.*-v\d+\.md|leaderboards/published/"
-    r"|tests/plain_words\.py|tests/golden/"
+    r"docs/changelog\.md|docs/design/plain_english\.md|docs/environments/prompts\.md|docs/environments/.*-v\d+\.md"
+    r"|leaderboards/published/|tests/plain_words\.py|tests/golden/"
 )
-"""History, texts of games that scores depend on, and records."""
+"""History, quoted old texts, texts of games that scores depend on, and records."""
 
 
 def texts() -> list[Path]:

@@ -43,6 +43,10 @@ DOCUMENTS = [
 ]
 
 
+MOST_WORDS = 90_000
+"""Of all hand-written documents together, as `wc -w` counts; a new page pays by cutting an older one."""
+
+
 def blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", path.read_text(), flags=re.DOTALL)
 
@@ -190,6 +194,29 @@ def links(text: str) -> list[tuple[str, str]]:
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     found = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", prose)
     return [(target, place) for target, place in found if "://" not in target]
+
+
+def is_written(text: str) -> bool:
+    """Whether a program writes this page, as its first lines state; its words are not counted."""
+    return re.search(r"^Written by|writes this page", text[:600], flags=re.MULTILINE) is not None
+
+
+def test_hand_written_documents_stay_short() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
+    words = {path.name: len(text.split()) for path, text in texts.items() if not is_written(text)}
+    assert {"balance.md", "report.md"}.isdisjoint(words)
+    assert sum(words.values()) < MOST_WORDS, sorted(words.items(), key=lambda item: -item[1])[:10]
+
+
+def test_make_help_shows_every_target_and_documents_name_no_other() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, flags=re.MULTILINE))
+    shown = set(re.findall(r"^([a-z-]+):.*?## ", makefile, flags=re.MULTILINE))
+    assert shown == targets
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        named = re.findall(r"(?:`|^ *|[$] )make ([a-z-]+)\b", text, flags=re.MULTILINE)
+        assert set(named) <= targets, path.name
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
