@@ -1,7 +1,7 @@
 """Keep words that make our sentences hard to read rare: ``python -m tests.plain_words [FILE ...]``.
 
-Counts the words in code, comments, docstrings, messages and pages. The whole tree may have fewer than
-three per 4,000 lines; `make lint` fails above that and lists the files with the most. With files as arguments,
+Counts the words in code, comments, docstrings, messages and pages. The whole tree may have fewer than three
+per 4,000 lines; `make lint` fails above that and lists the files with the most. With files as arguments,
 every line that has such a word is printed.
 """
 
