@@ -43,7 +43,7 @@ class Rate:
     replies_per_s: float
     """Replies per second of wall time."""
     replies_per_cpu_s: float
-    """Of this process and its workers together."""
+    """Replies per CPU second of this process and its workers together."""
     own_share: float
     """Share of that CPU time which is this process's."""
     cores: float

@@ -48,7 +48,7 @@ class Plan:
         )
 
     def numbers(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole plan as JSON values."""
         d = self.description
         return {
             "name": d.name,

@@ -450,7 +450,7 @@ class BaseModel:
         self._weights.load_frozen(name, folder)
 
     def forget(self, name: str) -> None:
-        """Forget a frozen version; forgetting it again does nothing."""
+        """Drop a frozen version; dropping it again does nothing."""
         if name in self.frozen:
             self._weights.forget(name)
 

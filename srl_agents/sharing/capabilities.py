@@ -12,7 +12,7 @@ Place = tuple[str, int]
 LEAST, MOST = 0.1, 10.0
 """Bounds of the ratio of two capabilities, as in the reference code of arXiv:2603.02604."""
 _NOTHING = 1e-8
-"""A capability at or below this is no success at all."""
+"""A capability at or below this counts as no success."""
 
 
 class Capabilities:

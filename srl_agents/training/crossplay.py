@@ -64,7 +64,7 @@ class Player:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossPlay:
-    """What came of it in one game."""
+    """Result of a cross-play in one game."""
 
     game: str
     """Name of the game in the recipe."""

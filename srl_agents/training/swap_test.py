@@ -28,7 +28,7 @@ SWAP = "swap"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SwapTest:
-    """What came of it; intervals are over seeds."""
+    """Result of an exchange of seats; intervals are over seeds."""
 
     game: str
     mode: str

@@ -54,4 +54,4 @@ class Transport(Protocol):
         """Forget a version that every engine has opened; forgetting it again does nothing."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release memory, files, threads and connections."""

@@ -359,7 +359,7 @@ def _digest(payload: bytes) -> bytes:
 
 
 def _payload(path: Path, name: int, block_bytes: int) -> bytes | None:
-    """What a file holds; None if it is gone, cut off, changed or another block's."""
+    """Bytes that a file holds; None if it is missing, cut off, changed or another block's."""
     head = _MAGIC + name.to_bytes(8, "little")
     try:
         data = path.read_bytes()

@@ -254,7 +254,7 @@ class RayGeneration:
             self._take(place, value)
 
     def _count_start(self, place: int, error: Exception) -> None:
-        """Give up where no worker starts."""
+        """Count a failed start of a worker; raise after too many."""
         if self._workers[place].doing != "starting":
             return
         self._failed_starts += 1

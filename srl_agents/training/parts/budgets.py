@@ -114,7 +114,7 @@ class Budgets:
         }
 
     def load_state(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Count on from a checkpoint; where a match may ask something new, all that was asked counts."""
+        """Continue the counts of a checkpoint; a match that may ask something new counts all its requests."""
         for agent, own in self.spent.items():
             if self._repeatable and agent in state:
                 counted = state[agent]

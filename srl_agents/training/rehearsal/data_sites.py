@@ -59,7 +59,7 @@ class Assumed:
 
 
 assumed = Assumed()
-"""Of this process."""
+"""Assumptions of the rehearsal in this process."""
 _OWN = (__name__, "srl_agents.training.rehearsal.ledger")
 
 
