@@ -79,5 +79,5 @@ def test_mistakes_are_named() -> None:
         rate_teams([])
     with pytest.raises(ConfigError, match="a score is"):
         rate_teams([(("a",), ("b",), 0.7, "s")])
-    with pytest.raises(ConfigError, match="equally many seats"):
+    with pytest.raises(ConfigError, match="same size in every match"):
         rate_teams([(("a",), ("b",), 1.0, "s"), (("a", "c"), ("b", "d"), 1.0, "t")])
