@@ -1417,4 +1417,72 @@ PROGRAMS = {
         "x.std()",
     ),
 }
-IDIOMS = _entries(RECORDS, ENUMS, COLLECTIONS, TIMES, DATACLASSES, ARGUMENTS, FUNCTIONS, ASYNC, CLASSES, NUMPY, CHECKS, PROGRAMS)  # fmt: skip
+OWN_FUNCTIONS = {
+    "a builtin function is itself": (
+        "import operator, math\nOPS = {'+': operator.add, 'len': len, 'root': math.sqrt}\ndef op(k): return OPS[k]",
+        "import operator, math\nassert op('+') is operator.add and op('len') == len and op('root') is math.sqrt\nassert op('+')(1, 2) == 3 and op('len')('ab') == 2",
+        "operator.add",
+        "operator.sub",
+    ),
+    "partial of a builtin": (
+        "from functools import partial\ndef powers(n): return partial(pow, n)",
+        "assert powers(2)(3) == 8 and powers(2).func is pow and powers(2).args == (2,)",
+        "pow, n",
+        "pow, n + 1",
+    ),
+    "builtins as callbacks": (
+        "def apply(f, xs): return [f(x) for x in xs]\ndef best(xs, key): return max(xs, key=key)",
+        "assert apply(len, ['ab', '']) == [2, 0] and apply(str, [1]) == ['1'] and best(['a', 'bbb'], len) == 'bbb' and apply(str.upper, 'a') == ['A']",
+        "max(xs",
+        "min(xs",
+    ),
+    "a sentinel default": (
+        "_NO = object()\ndef get(d, k, default=_NO):\n  if k in d: return d[k]\n  if default is _NO: raise KeyError(k)\n  return default",
+        "assert get({'a': 1}, 'a') == 1 and get({}, 'a', None) is None\ntry: get({}, 'a')\nexcept KeyError as e: assert e.args == ('a',)\nelse: assert False",
+        "is _NO",
+        "is None",
+    ),
+    "a mock as a function": (
+        "def twice(f, x):\n  f(x)\n  return f(x)",
+        "from unittest.mock import Mock\nf = Mock(return_value=7)\nassert twice(f, 3) == 7\nf.assert_called_with(3)\nassert f.call_count == 2",
+        "return f(x)",
+        "return 7",
+    ),
+    "a mock as an object": (
+        "def name(api): return api.get(1)['name']",
+        "from unittest.mock import Mock\napi = Mock()\napi.get.return_value = {'name': 'x'}\nassert name(api) == 'x'",
+        "['name']",
+        "['id']",
+    ),
+    "warnings are watched": (
+        "import warnings\ndef old(): warnings.warn('old', DeprecationWarning)\ndef new(): return 1",
+        "import warnings\nwith warnings.catch_warnings(record=True) as seen:\n  warnings.simplefilter('always')\n  old()\nassert new() == 1 and len(seen) == 1",
+        "return 1",
+        "return 2",
+    ),
+    "log records are watched": (
+        "import logging\ndef work(): logging.getLogger('app').warning('slow')",
+        "import unittest\nclass T(unittest.TestCase):\n  def test(self):\n    with self.assertLogs('app') as seen: work()\n    self.assertIn('slow', seen.output[0])\nunittest.main()",
+        "slow",
+        "fast",
+    ),
+    "files of the tests": (
+        "def count(path):\n  with open(path) as f: return sum(1 for _ in f)",
+        "import os, tempfile\npath = os.path.join(tempfile.mkdtemp(), 'a.txt')\nwith open(path, 'w') as f: f.write('1\\n2\\n')\nassert count(path) == 2",
+        "sum(1",
+        "sum(2",
+    ),
+    "the environment": (
+        "import os\ndef level(): return os.environ.get('LEVEL', 'info')",
+        "import os\nassert level() == 'info'\nos.environ['LEVEL'] = 'debug'\nassert level() == 'debug'",
+        "'info'",
+        "'warn'",
+    ),
+    "a context of decimal": (
+        "from decimal import Decimal\ndef third(): return Decimal(1) / 3",
+        "import decimal\ndecimal.getcontext().prec = 4\nassert str(third()) == '0.3333'",
+        "/ 3",
+        "/ 6",
+    ),
+}
+IDIOMS = _entries(RECORDS, ENUMS, COLLECTIONS, TIMES, DATACLASSES, ARGUMENTS, FUNCTIONS, ASYNC, CLASSES, NUMPY, CHECKS, PROGRAMS, OWN_FUNCTIONS)  # fmt: skip

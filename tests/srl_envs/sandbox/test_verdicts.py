@@ -14,6 +14,12 @@ pytestmark = pytest.mark.slow
 
 REFUSED = {
     "equal to a number": "compared with plain data",
+    "a mock as an object": "only the call",
+    "warnings are watched": "state of their own process",
+    "log records are watched": "state of their own process",
+    "files of the tests": "state of their own process",
+    "the environment": "state of their own process",
+    "a context of decimal": "state of their own process",
 }
 """Idioms that are refused on a right program, with the reason; at most 5 % of all."""
 
@@ -35,6 +41,11 @@ def test_a_wrong_program_does_not(executor: CodeExecutor, name: str) -> None:
     assert idiom.old in idiom.program
     wrong = idiom.program.replace(idiom.old, idiom.new)
     assert executor.run_asserts(wrong, idiom.tests).passed is False
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_no_program_voids_its_verdict_by_a_refusal(executor: CodeExecutor, name: str) -> None:
+    assert executor.run_asserts(IDIOMS[name].program, IDIOMS[name].tests).passed is False
 
 
 def test_few_idioms_are_refused() -> None:

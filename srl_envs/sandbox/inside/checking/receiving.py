@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+import functools
 import inspect
 import sys
 import types
@@ -18,6 +19,14 @@ from .classes import Classes, number_of, shown_kind
 from .standins import ClassMeta, Peer, Reasons
 
 _MAX_NUMBER = 1 << 31
+_FUNCTIONS = (
+    types.FunctionType,
+    types.MethodType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    functools.partial,
+    type,
+)
 
 
 class Asker(Peer, Protocol):
@@ -90,6 +99,8 @@ class Sender(Writer):
         raise codec.CodecError(f"{kind.__name__} cannot be passed to the program")
 
     def _callback(self, value: Any) -> list[Any]:
+        if not isinstance(value, _FUNCTIONS):  # such as a mock, which has more than its call
+            self._table.asker.doubt(Reasons.CALLABLE)
         name = getattr(value, "__name__", "function")
         doc = getattr(value, "__doc__", None)
         return [

@@ -62,6 +62,8 @@ class Reasons:
     ALIAS = "data that the program gave was changed by it later"
     LARGE = "a container that the tests and the program share is too large to be watched"
     ARGUMENT = "an argument is an object that no program can be given"
+    CALLABLE = "an argument is an object of which the program can be given only the call"
+    STATE = "the tests set or watch state of their own process, which is not the program's"
     EMPTY = "an assert held only because there was nothing to look at"
     SHAPE = "an array that the program gave is compared with one number"
 

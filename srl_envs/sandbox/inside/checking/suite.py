@@ -26,6 +26,17 @@ _EVALUATORS = frozenset({"eval", "exec", "compile", "__import__"})
 _LOADERS = frozenset({"pickle", "_pickle", "marshal", "shelve", "doctest", "runpy", "dill"})
 _RUNNERS = frozenset({"TextTestRunner", "TestResult"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_FILES = frozenset({"tempfile", "shutil"})
+_STATE = frozenset(
+    """addHandler basicConfig catch_warnings chdir environ filterwarnings getcontext getLogger localcontext
+makedirs mkdir patch putenv remove seed setcontext seterr setlocale setrecursionlimit setstate simplefilter
+stdin argv tzset""".split()  # noqa: SIM905 - a word list reads better than many quotes
+)
+"""Names in modules that set or watch what each process has for itself."""
+_STATE_METHODS = frozenset(
+    """assertLogs assertNoLogs assertWarns assertWarnsRegex read_bytes read_text write_bytes
+write_text""".split()  # noqa: SIM905 - as above
+)
 
 
 Nodes = tuple[ast.AST, ...]
@@ -53,6 +64,8 @@ class Suite:
     """Test functions that nothing in the file calls, in their order."""
     runs_cases: bool
     """Whether the file runs its own `unittest` classes."""
+    sets_state: bool
+    """Whether the text sets or watches files, warnings, random states and the like of its own process."""
 
 
 def read(tests: str) -> Suite:
@@ -83,11 +96,12 @@ def read(tests: str) -> Suite:
         attributes = frozenset(_attributes(nodes, imported | modules.keys()))
         words = frozenset(_words(nodes))
         runs_cases = _runs_cases(nodes)
+        sets_state = _sets_state(nodes, imported | modules.keys(), own)
         tree = ast.fix_missing_locations(_Counting(imported | modules.keys()).visit(tree))
         code = compile(tree, FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unusable(f"the tests do not compile: {error}") from None
-    return Suite(code, names, attributes, words, modules, functions, runs_cases)
+    return Suite(code, names, attributes, words, modules, functions, runs_cases, sets_state)
 
 
 def is_dunder(name: str) -> bool:
@@ -202,10 +216,7 @@ def _attributes(nodes: Nodes, modules: set[str]) -> Iterator[str]:
     """Names after a dot, in a pattern or in quotes (for `getattr`), those of modules left out."""
     for node in nodes:
         if isinstance(node, ast.Attribute):
-            base: ast.expr = node
-            while isinstance(base, ast.Attribute):
-                base = base.value
-            if not (isinstance(base, ast.Name) and base.id in modules):
+            if _root(node) not in modules:
                 yield node.attr
         elif isinstance(node, ast.MatchClass):
             yield from node.kwd_attrs
@@ -219,6 +230,29 @@ def _words(nodes: Nodes) -> Iterator[str]:
             yield node.attr
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (alias.name for alias in node.names)
+
+
+def _sets_state(nodes: Nodes, modules: set[str], own: set[str]) -> bool:
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            sources = {source.partition(".")[0] for source in _sources(node)}
+            if sources & _FILES or {alias.name for alias in node.names} & _STATE:
+                return True
+        elif isinstance(node, ast.Name) and node.id == "open" and "open" not in own:
+            return True
+        elif isinstance(node, ast.Attribute):
+            in_module = _root(node) in modules
+            replaced = in_module and not isinstance(node.ctx, ast.Load)
+            if replaced or node.attr in (_STATE if in_module else _STATE_METHODS):
+                return True
+    return False
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of attributes begins with; empty for another expression."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 # -- checks ----------------------------------------------------------------------------------------

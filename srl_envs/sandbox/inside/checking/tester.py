@@ -331,6 +331,8 @@ def _verdict(tests: str, read: int, write: int, namespace: dict[str, Any]) -> tu
     except suite.Unusable as error:
         return "tests", str(error)
     tester = Tester(read, write, plan.attributes, plan.words)
+    if plan.sets_state:
+        tester.doubt(standins.Reasons.STATE)
     try:
         provided = tester.load(plan.names)
     except Gone as error:

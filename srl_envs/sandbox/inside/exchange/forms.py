@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import array
 import builtins
+import cmath
 import collections
 import importlib
 import io
 import math
+import operator
 import re
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +42,20 @@ _SHARED: dict[type, str] = {
 _SOME: dict[Any, Any] = {}
 _KEYS, _ITEMS, _VALUES = type(_SOME.keys()), type(_SOME.items()), type(_SOME.values())
 _SINGLE = (Ellipsis, NotImplemented)
+_COMPUTING = (
+    """abs all any ascii bin chr divmod hex len max min oct ord pow repr round sorted sum""".split()  # noqa: SIM905 - a word list reads better than many quotes
+)
+_PURE: dict[str, Any] = {
+    **{name: getattr(builtins, name) for name in _COMPUTING},
+    **{
+        f"{module.__name__}.{name}": function
+        for module in (operator, math, cmath)
+        for name, function in vars(module).items()
+        if type(function) is types.BuiltinFunctionType and not name.startswith("_")
+    },
+}
+"""Functions of Python's own that only compute. Each side has them, so tests may compare them by identity."""
+_PURE_NAMES = {id(function): name for name, function in _PURE.items()}
 _RAW = "biufcSUMm"  # kinds of numpy data whose bytes say everything
 
 
@@ -146,6 +163,8 @@ class Writer(codec.Encoder):
         name = value.__name__ if isinstance(value, type) else ""
         if name and vars(builtins).get(name) is value:
             return {"builtin": name}
+        if id(value) in _PURE_NAMES:
+            return {"builtin": _PURE_NAMES[id(value)]}
         return self.object(value, kind, depth)
 
     def _match(self, value: re.Match[Any], depth: int) -> list[Any]:
@@ -305,10 +324,11 @@ def _match(reader: Reader, body: Any, depth: int) -> Any:
 
 
 def _builtin(_: Reader, body: Any, __: int) -> Any:
-    found = vars(builtins).get(codec.as_kind(str, body))
-    if isinstance(found, type) or found in _SINGLE:
+    name = codec.as_kind(str, body)
+    found = _PURE.get(name, vars(builtins).get(name))
+    if name in _PURE or isinstance(found, type) or found in _SINGLE:
         return found
-    raise codec.CodecError("not a builtin type")
+    raise codec.CodecError("not a builtin type or function")
 
 
 _EMPTY: dict[str, Callable[[], Any]] = {
