@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -223,7 +223,7 @@ def is_flat(group: Iterable[Episode]) -> bool:
     return all(len(rewards) < 2 for rewards in paid.values())
 
 
-def needed(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
+def needed(order: MatchOrder, episodes: Mapping[str, Episode]) -> list[MatchSpec]:
     """The matches of an order that have to be played as far as is known: all, and a spare per flat group.
 
     It is a function of what was played, so a process that begins again goes on alike. The n-th flat group
@@ -246,12 +246,12 @@ def needed(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
     return chosen
 
 
-def left(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
+def left(order: MatchOrder, episodes: Mapping[str, Episode]) -> list[MatchSpec]:
     """Matches that are needed and were not played."""
     return [spec for spec in needed(order, episodes) if spec.match_id not in episodes]
 
 
-def _known_flat(group: Group, episodes: dict[str, Episode]) -> bool:
+def _known_flat(group: Group, episodes: Mapping[str, Episode]) -> bool:
     """Whether all attempts were played, and for nothing."""
     ended = [episodes[spec.match_id] for spec in group if spec.match_id in episodes]
     return len(ended) == len(group) and is_flat(ended)

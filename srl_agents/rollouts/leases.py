@@ -6,7 +6,7 @@ plays it. This module has no processes, clocks or networks: its callers report w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from srl_agents.records import Episode, MatchSpec
@@ -45,7 +45,7 @@ def parts_of(order: MatchOrder, size: int) -> list[Part]:
     return [Part(key=(order.number, place), specs=tuple(specs)) for place, specs in enumerate(bins)]
 
 
-def due(order: MatchOrder, episodes: dict[str, Episode], size: int) -> list[Part]:
+def due(order: MatchOrder, episodes: Mapping[str, Episode], size: int) -> list[Part]:
     """Parts that have to be played as far as is known: of spares, those that flat groups asked for.
 
     A part of which some matches were played is due whole: played together they end alike, bit for bit

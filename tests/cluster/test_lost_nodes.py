@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.disturbed_run import MATCHES, Run, kill, parent_of, stop, wait_until_gone
+from tests.faults.struck_engine import NAME
 
 # Ray leaves files and sockets to the collector
 pytestmark = [
@@ -207,3 +208,22 @@ def test_each_worker_is_a_process_with_one_thread_of_arithmetic(tmp_path: Path) 
     assert len({row["pid"] for row in rows}) == 2
     assert {row["omp_num_threads"] for row in rows} == {"1"}
     assert {row["threads"] for row in rows} == {1}
+
+
+def test_a_worker_that_dies_among_branches_changes_nothing(tmp_path: Path) -> None:
+    options = (
+        *("--set", "updates=2", "--set", "asynchronous.refill_limit=0"),
+        *("--set", "forks={alternatives: 3, share: 0.4}"),
+        *("--set", "credit={estimator: c3, level: turn}"),
+    )
+    here = Run(tmp_path / "here", *options)
+    assert here.end() == 0, here.log.read_text()
+    folder = tmp_path / "spread"
+    engine = f"engine={{kind: '{NAME}', run: {folder / 'run'}, own_in: 2}}"
+    spread = Run(folder, *options, "--ray", "local", "--set", "ray.workers=2", "--set", engine)
+    assert spread.end() == 0, spread.log.read_text() + spread.generation()
+    assert (folder / "struck_own").exists()
+    assert "is gone while playing" in spread.generation()
+    results = spread.results()
+    assert results == here.results()
+    assert all(record["run"]["forks/branches"] > 0 for record in results["metrics"])

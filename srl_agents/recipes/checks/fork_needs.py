@@ -49,10 +49,17 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
 
 def _check_forks(recipe: LeagueRecipe, forks: ForkSettings) -> None:
     """Refuse forks beside what plays or learns otherwise."""
+    generation = recipe.generation
     require(
-        recipe.generation is None,
-        "forks: another process plays this recipe's matches, and branches are played here; leave out "
-        "asynchronous and placement 'disaggregated', or forks.",
+        generation is None or generation.in_flight == "keep",
+        "forks, asynchronous.in_flight='switch': the replies to one decision are compared, so one version "
+        "writes them all. Use in_flight 'keep'.",
+    )
+    require(
+        generation is None or not set(recipe.opponents.agents) & set(recipe.opponents.budgets),
+        "forks, asynchronous: what the branches of a match will ask of an endpoint is not known when it is "
+        "ordered, and no budget could hold it. Leave out opponents.agents behind endpoints, asynchronous "
+        "(placement 'disaggregated'), or forks.",
     )
     other = [base.training.algorithm for base in recipe.bases if base.training.algorithm != "grpo"]
     require(

@@ -14,10 +14,12 @@ from srl_agents.league.matchmaking.manager import League
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
-from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played, left, needed
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played
 from srl_agents.rollouts.request_trace import RequestTrace
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.faults.supervised import Supervised
 from srl_agents.training.parts.budgets import Budgets
+from srl_agents.training.parts.forking import Forking
 from srl_envs.errors import ModelError
 
 _LOOK_S = 0.02
@@ -29,6 +31,8 @@ class Taken:
     """Played matches of one update, read from the buffer."""
 
     episodes: list[Episode]
+    branches: list[Episode]
+    """Those of the recipe's forks."""
     players: dict[str, str]
     """Agent id -> learner, of the versions that they were ordered with."""
     metrics: dict[str, float]
@@ -46,6 +50,7 @@ class MatchesAhead:
         settle: releases versions that the buffer no longer names.
         budgets: of those who are asked for money.
         installed: agent id -> where its weights are, of all versions that may play now.
+        forking: branches that the other process plays after an order's matches; None without forks.
         trace: gets the requests of matches when they are taken; None: they are not traced.
         view: shows progress.
     """
@@ -61,6 +66,7 @@ class MatchesAhead:
         settle: Callable[[], object],
         budgets: Budgets,
         installed: Mapping[str, WeightUpdate],
+        forking: Forking | None = None,
         trace: RequestTrace | None = None,
         view: ConsoleView,
     ) -> None:
@@ -70,6 +76,7 @@ class MatchesAhead:
         self._buffer, self._process = buffer, process
         self._open_update, self._settle, self._budgets = open_update, settle, budgets
         self._installed, self._trace, self._view = installed, trace, view
+        self._forking = forking
         self._readers: dict[int, Played] = {}
         self._kept: set[int] = set()
         """Orders of this run that are certain to be playable."""
@@ -95,10 +102,11 @@ class MatchesAhead:
         order = self._buffer.find(number)
         if order is None:
             raise ModelError(f"the order of update {number} is gone from {self._buffer.folder}.")
-        played = self._wait_for(order)
+        demand = Demand(order, self._forking)
+        played = self._wait_for(demand)
         self._budgets.give_back((*order.specs, *order.spares), played.episodes.values())
         ended_s = time.monotonic()
-        chosen = needed(order, played.episodes)
+        chosen, branches = demand.matches(played.episodes), demand.branches(played.episodes)
         metrics = self._seconds(number, began_s, ended_s)
         metrics["refilled"] = (
             float(len(chosen) - len(order.specs)) / self._recipe.rollout.group_size
@@ -108,10 +116,15 @@ class MatchesAhead:
         self._worked_since_s = ended_s
         if self._trace is not None:
             self._trace.append(
-                [row for spec in chosen for row in played.requests.get(spec.match_id, [])]
+                [
+                    row
+                    for spec in (*chosen, *branches)
+                    for row in played.requests.get(spec.match_id, [])
+                ]
             )
         return Taken(
             episodes=[played.episodes[spec.match_id] for spec in chosen],
+            branches=[played.episodes[spec.match_id] for spec in branches],
             players=order.players,
             metrics=metrics,
         )
@@ -172,7 +185,7 @@ class MatchesAhead:
         """Whether an order of an interrupted run can be finished; where weights are gone, it cannot."""
         played = self._buffer.played(order.number)
         played.refresh()
-        if not left(order, played.episodes):
+        if not Demand(order, self._forking).left(played.episodes):
             return True
         try:
             for update in order.updates:
@@ -183,22 +196,23 @@ class MatchesAhead:
 
     # --- waiting -----------------------------------------------------------------------------
 
-    def _wait_for(self, order: MatchOrder) -> Played:
-        played = self._reader(order.number)
+    def _wait_for(self, demand: Demand) -> Played:
+        number = demand.order.number
+        played = self._reader(number)
         self._process.wait_begins()
         total = 0
         while True:
             new = played.refresh()
             if new:
                 self._process.heard()
-            wanted = needed(order, played.episodes)
-            if len(wanted) != total:
-                total = len(wanted)
-                self._view.phase(f"update {order.number}: playing", total)
+            wanted = len(demand.matches(played.episodes)) + len(demand.branches(played.episodes))
+            if wanted != total:
+                total = wanted
+                self._view.phase(f"update {number}: playing", total)
                 self._view.advance(len(played.episodes))
             else:
                 self._view.advance(new)
-            if not left(order, played.episodes):
+            if not demand.left(played.episodes):
                 return played
             self._process.check()
             time.sleep(_LOOK_S)

@@ -30,13 +30,14 @@ from srl_agents.recipes.sections.games import bots_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts import Rollouts
-from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
-from srl_agents.rollouts.leases import due
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.bases import LoadedBase, PlayingBase, below, site_of
 from srl_agents.training.faults.supervised import be_child
 from srl_agents.training.faults.survival import in_words, write_event
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.folder.layout import BUFFER, RECIPE, REPLIES_AHEAD, VERSIONS
+from srl_agents.training.parts.forking import Forking, make_forking, parents_of
 from srl_agents.training.parts.guests import open_journal, seat_loaded, seat_served
 from srl_agents.training.parts.single import load_bases, make_engine, make_request_trace, relief
 from srl_envs.errors import ConfigError
@@ -73,6 +74,7 @@ class Generator:
         policies: agent id -> policy; gets those of each order.
         drawn_as: likewise, with their labels.
         switch: whether learners' turns are written by the newest version that was ordered.
+        forking: branches that are played after the matches of an order; None without forks.
         part_matches: most matches that are played together; 0: as in `GenerationSettings`.
     """
 
@@ -85,9 +87,10 @@ class Generator:
         policies: dict[str, Policy],
         drawn_as: dict[str, str],
         switch: bool,
+        forking: Forking | None = None,
         part_matches: int = 0,
     ) -> None:
-        self._part_matches = part_matches
+        self._forking, self._part_matches = forking, part_matches
         self._buffer, self._engine_of, self._rollouts = buffer, engine_of, rollouts
         self._policies, self._drawn_as, self._switch = policies, drawn_as, switch
         self._always = dict(policies)
@@ -112,9 +115,9 @@ class Generator:
         following = asyncio.create_task(self._follow()) if self._switch else None
         try:
             while True:
-                order = self._next()
-                if order is not None:
-                    await self._play(order)
+                demand = self._next()
+                if demand is not None:
+                    await self._play(demand)
                 elif until():
                     return
                 else:
@@ -125,19 +128,22 @@ class Generator:
                 with contextlib.suppress(asyncio.CancelledError):
                     await following
 
-    def _next(self) -> MatchOrder | None:
+    def _next(self) -> Demand | None:
         """The oldest order of which something is left to play."""
         for number in self._buffer.numbers():
             if number in self._finished:
                 continue
             order, played = self._buffer.find(number), self._buffer.played(number)
             played.refresh()
-            if order is not None and left(order, played.episodes):
-                return order
+            if order is not None:
+                demand = Demand(order, self._forking)
+                if demand.left(played.episodes):
+                    return demand
             self._finished.add(number)
         return None
 
-    async def _play(self, order: MatchOrder) -> None:
+    async def _play(self, demand: Demand) -> None:
+        order = demand.order
         await self._take_over(order)
         self._seat(order)
         self.order = number = order.number
@@ -149,19 +155,20 @@ class Generator:
             if episode.spec.match_id not in played.episodes:
                 self._buffer.add(number, episode, time.monotonic(), requests)
 
-        while specs := self._together(order, played.episodes):
+        while specs := self._together(demand, played.episodes):
             self._buffer.begin(number, time.monotonic())
-            await self._rollouts.play_async(specs, finished=keep)
+            parents = parents_of(specs, played.episodes)
+            await self._rollouts.play_async(specs, finished=keep, parents=parents)
             self._buffer.rest(number, time.monotonic())
             played.refresh()
         self._finished.add(number)
         await self._retire()
 
-    def _together(self, order: MatchOrder, episodes: dict[str, Episode]) -> Sequence[MatchSpec]:
+    def _together(self, demand: Demand, episodes: dict[str, Episode]) -> Sequence[MatchSpec]:
         """What is played together next: the first part that is not played, or all matches that are not."""
         if self._rollouts.order == "free" and not self._part_matches:
-            return left(order, episodes)
-        parts = due(order, episodes, self._part_matches or len(order.specs))
+            return demand.left(episodes)
+        parts = demand.due(episodes, self._part_matches or None)
         return next((part.specs for part in parts), ())
 
     async def _follow(self) -> None:
@@ -257,6 +264,7 @@ def generate(folder: Path) -> None:
             policies=policies,
             drawn_as=drawn_as,
             switch=settings.in_flight == "switch",
+            forking=make_forking(recipe),
             part_matches=settings.part_matches,
         )
         loop.run(generator.run())

@@ -28,8 +28,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
-from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played
-from srl_agents.rollouts.leases import Leases, due
+from srl_agents.rollouts.buffer import MatchBuffer, Played
+from srl_agents.rollouts.leases import Leases
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.ahead.player import end_with_parent
 from srl_agents.training.bases import below
 from srl_agents.training.cluster.match_worker import MatchWorker, to_arrays
@@ -43,6 +44,7 @@ from srl_agents.training.cluster.roles import (
 )
 from srl_agents.training.faults.supervised import be_child
 from srl_agents.training.folder.layout import BUFFER, RECIPE, VERSIONS, WORKERS
+from srl_agents.training.parts.forking import make_forking, parents_of
 from srl_envs.errors import ConfigError, ModelError, SRLError
 from srl_envs.reading.settings import dump
 
@@ -98,7 +100,8 @@ class RayGeneration:
         self._state, self._said_s, self._changed = state, 0.0, True
         self._recipe = ray.put(dump(recipe))
         self._leases = Leases(self._settings.lease_s, self._settings.deaths)
-        self._orders: dict[int, tuple[MatchOrder, Played]] = {}
+        self._forking = make_forking(recipe)
+        self._orders: dict[int, tuple[Demand, Played]] = {}
         self._begun: set[int] = set()
         """Orders that are being played."""
         self._weights: dict[str, Any] = {}
@@ -140,8 +143,9 @@ class RayGeneration:
             if order is not None:
                 played = self._buffer.played(number)
                 played.refresh()
-                self._orders[number] = (order, played)
-                self._leases.want(due(order, played.episodes, self._part))
+                demand = Demand(order, self._forking)
+                self._orders[number] = (demand, played)
+                self._leases.want(demand.due(played.episodes, self._part))
 
     def _forget_weights(self) -> None:
         named = self._named()
@@ -149,7 +153,7 @@ class RayGeneration:
             del self._weights[name]
 
     def _named(self) -> set[str]:
-        return {name for order, _ in self._orders.values() for name in order.versions}
+        return {name for demand, _ in self._orders.values() for name in demand.order.versions}
 
     def _bytes_of(self, update: WeightUpdate) -> Any:
         """Reference to a version in the object store, which sends it once to each node."""
@@ -205,8 +209,9 @@ class RayGeneration:
         part = self._leases.take(place, time.monotonic())
         if part is None:
             return
-        order, _ = self._orders[part.key[0]]
-        missing = [update for update in order.updates if str(update.version) not in worker.versions]
+        demand, _ = self._orders[part.key[0]]
+        updates = demand.order.updates
+        missing = [update for update in updates if str(update.version) not in worker.versions]
         if not missing:
             self._let_play(place)
             return
@@ -226,7 +231,8 @@ class RayGeneration:
         if number not in self._begun:
             self._begun.add(number)
             self._buffer.begin(number, time.monotonic())
-        self._ask(worker, "playing", worker.actor.play.remote(part.specs))
+        parents = parents_of(part.specs, self._orders[number][1].episodes)
+        self._ask(worker, "playing", worker.actor.play.remote(part.specs, parents))
 
     def _ask(self, worker: _Worker, doing: Doing, answer: Any) -> None:
         worker.doing, worker.answer, worker.since_s = doing, answer, time.monotonic()
@@ -280,13 +286,13 @@ class RayGeneration:
         if part is None or part.key[0] not in self._orders:
             return
         number = part.key[0]
-        order, played = self._orders[number]
+        demand, played = self._orders[number]
         now_s = time.monotonic()
         for episode in episodes:
             if episode.spec.match_id not in played.episodes:
                 self._buffer.add(number, episode, now_s)
         played.refresh()
-        self._leases.want(due(order, played.episodes, self._part))
+        self._leases.want(demand.due(played.episodes, self._part))
         if not self._leases.busy_with(number):
             self._begun.discard(number)
             self._buffer.rest(number, now_s)

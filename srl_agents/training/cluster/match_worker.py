@@ -134,9 +134,14 @@ class MatchWorker:
             self._policies[name] = ModelPolicy(engine, update.version, update.shown)
             self._drawn_as[name] = update.version.label
 
-    def play(self, specs: Sequence[MatchSpec]) -> list[Episode]:
-        """Play matches together, to the last one."""
-        return self._rollouts.play(specs)
+    def play(self, specs: Sequence[MatchSpec], parents: Mapping[str, Episode]) -> list[Episode]:
+        """Play matches together, to the last one.
+
+        Args:
+            specs: of the matches.
+            parents: match id -> episode, of the matches that branches among the specs leave.
+        """
+        return self._rollouts.play(specs, parents=parents)
 
     def close(self) -> None:
         """Close the engines and models of this worker."""

@@ -24,8 +24,11 @@ from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.recipe_kinds import read_recipe
-from srl_agents.rollouts.buffer import MatchBuffer, Played, needed
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rollouts.buffer import MatchBuffer, Played
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.folder.layout import BUFFER, RECIPE, STORE, VERSIONS, WORKERS
+from srl_agents.training.parts.forking import make_forking
 from srl_envs.errors import ConfigError, StoreError
 
 _WRITER = re.compile(r"process (\d+) \(")
@@ -141,6 +144,7 @@ class RunWatch:
         self.folder = folder
         self._recipe = read_recipe(folder / RECIPE)
         self._readers: dict[int, Played] = {}
+        self._demands: dict[int, Demand] = {}
         self._cpu: dict[int, tuple[float, float]] = {}
 
     def look(self) -> RunState:
@@ -216,14 +220,19 @@ class RunWatch:
         """Matches between generation and training, by update; those that a checkpoint holds are done."""
         if not (self.folder / BUFFER).is_dir():
             return
-        buffer = MatchBuffer(self.folder / BUFFER, 0)
+        recipe, buffer = self._recipe, MatchBuffer(self.folder / BUFFER, 0)
+        forking = make_forking(recipe) if isinstance(recipe, LeagueRecipe) else None
         for number in buffer.numbers():
             order = buffer.find(number)
             if number <= learned or order is None:
                 continue
             played = self._readers.setdefault(number, buffer.played(number))
             played.refresh()
-            wanted = {spec.match_id for spec in needed(order, played.episodes)}
+            demand = self._demands.get(number)
+            if demand is None or demand.order != order:
+                demand = self._demands[number] = Demand(order, forking)
+            specs = (*demand.matches(played.episodes), *demand.branches(played.episodes))
+            wanted = {spec.match_id for spec in specs}
             done = len(wanted & played.episodes.keys())
             yield Queue(name=f"matches of update {number}", done=done, whole=len(wanted))
 

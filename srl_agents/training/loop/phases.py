@@ -63,6 +63,8 @@ class Update:
     """Sinks that get its record."""
     episodes: list[Episode] = field(default_factory=list)
     """Episodes with the game's own outcomes."""
+    branches: list[Episode] | None = None
+    """Branches that another process played with the matches; None where they are played here."""
     valued: list[Episode] = field(default_factory=list)
     """Episodes with the rewards of the recipe."""
     judged: list[Episode] = field(default_factory=list)
@@ -144,7 +146,8 @@ class Play(Phase):
             update.number, update.episodes, update.players, last=update.last
         ):
             self.survival.meet(finding)
-        tokens = sum(sum(e.result().tokens) for e in update.episodes)
+        played = (*update.episodes, *(update.branches or ()))
+        tokens = sum(sum(e.result().tokens) for e in played)
         update.run |= {
             "tokens_per_s": tokens / max(update.run["generate_s"], 1e-9),
             "void": float(sum(not e.valid for e in update.episodes)),
@@ -166,9 +169,11 @@ class Play(Phase):
     def _take(self, update: Update, ahead: MatchesAhead) -> None:
         taken = ahead.take(update.number)
         update.episodes, update.players = taken.episodes, taken.players
+        update.branches = taken.branches
         update.run |= taken.metrics
         try:
             self.matches.keep(update.episodes)
+            self.matches.keep(update.branches)
         except SandboxError:
             ahead.give_back(update.number)
             raise
@@ -191,20 +196,26 @@ class Branch(Phase):
         """See `Phase`."""
         if self.forking is None:
             return
+        branches = update.branches
+        if branches is None:
+            branches = self._play(update, self.forking)
+        update.episodes = [*update.episodes, *branches]
+        update.run |= {
+            "forks/branches": float(len(branches)),
+            "forks/tokens": float(sum(sum(e.result().tokens) for e in branches)),
+        }
+
+    def _play(self, update: Update, forking: Forking) -> list[Episode]:
         started = time.monotonic()
-        branches = self.forking.play(
+        branches = forking.play(
             update.episodes,
             update.players,
             lambda specs, parents: self.matches.play(
                 f"update {update.number}: branches", specs, parents=parents
             ),
         )
-        update.episodes = [*update.episodes, *branches]
-        update.run |= {
-            "forks/branches": float(len(branches)),
-            "forks/tokens": float(sum(sum(e.result().tokens) for e in branches)),
-            "forks_s": time.monotonic() - started,
-        }
+        update.run["forks_s"] = time.monotonic() - started
+        return branches
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -539,6 +539,7 @@ def _ahead(
         settle=settle,
         budgets=budgets,
         installed=versions.installed,
+        forking=make_forking(learning.recipe),
         trace=make_request_trace(learning.recipe, learning.folder),
         view=learning.view,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,8 @@ from srl_agents.rollouts.branches import branch_spec
 
 Play = Callable[[Sequence[MatchSpec], Mapping[str, Episode]], list[Episode]]
 """(specs of branches, match id -> parent) -> episodes in their order."""
+Rounds = Generator[list[MatchSpec], Sequence[Episode], None]
+"""Specs of branches that are played together, round by round; each round is answered with its episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +64,45 @@ class Forking:
     def play(
         self, episodes: Sequence[Episode], learners: Collection[str], play: Play
     ) -> list[Episode]:
-        """Play all branches of an update's matches, in rounds where a path goes on from an alternative.
+        """Play all branches of an update's matches.
 
         Args:
             episodes: as they were played; lost ones have no branches.
             learners: agent ids whose decisions may fork.
             play: plays specs.
         """
+        known = {episode.spec.match_id: episode for episode in episodes}
+        played: list[Episode] = []
+        rounds = self.rounds(episodes, learners)
+        specs = next(rounds, None)
+        while specs is not None:
+            made = play(specs, parents_of(specs, known))
+            known |= {episode.spec.match_id: episode for episode in made}
+            played += made
+            specs = answered(rounds, made)
+        return played
+
+    def rounds(self, episodes: Sequence[Episode], learners: Collection[str]) -> Rounds:
+        """The branches of an update's matches: all at once, or round by round where a path goes on.
+
+        Args:
+            episodes: as they were played; lost ones have no branches.
+            learners: agent ids whose decisions may fork.
+        """
         left = math.inf if self._settings.tokens is None else float(self._settings.tokens)
         parents = [episode for episode in episodes if episode.valid]
-        if self._settings.path == "parent":
-            found = [d for e in parents for d in self._chosen(e, self._decisions(e, learners))]
-            chosen, _ = self._within(found, left)
-            return self._branches(chosen, play)
-        return self._in_rounds(parents, learners, play, left)
+        if self._settings.path != "parent":
+            yield from self._along_paths(parents, learners, left)
+            return
+        found = [d for e in parents for d in self._chosen(e, self._decisions(e, learners))]
+        chosen, _ = self._within(found, left)
+        if chosen:
+            yield self._branches(chosen)
 
-    def _in_rounds(
-        self, parents: Sequence[Episode], learners: Collection[str], play: Play, left: float
-    ) -> list[Episode]:
+    def _along_paths(
+        self, parents: Sequence[Episode], learners: Collection[str], left: float
+    ) -> Rounds:
         """Fork the first decision of each path, choose an alternative, and go on behind it."""
-        played: list[Episode] = []
         paths, after = list(parents), [-1] * len(parents)
         while paths:
             heads: list[_Decision] = []
@@ -90,16 +111,14 @@ class Forking:
                 heads += later[:1]
             chosen, left = self._within(heads, left)
             if not chosen:
-                break
-            made = self._branches(chosen, play)
-            played += made
+                return
+            made = yield self._branches(chosen)
             each = self._settings.alternatives - 1
             paths, after = [], []
             for number, decision in enumerate(chosen):
                 mine = [e for e in made[number * each : (number + 1) * each] if e.valid]
                 paths.append(self._next(decision, [decision.episode, *mine]))
                 after.append(decision.turn.step)
-        return played
 
     def _next(self, decision: _Decision, alternatives: Sequence[Episode]) -> Episode:
         """The alternative in which the path goes on."""
@@ -108,8 +127,8 @@ class Forking:
             return alternatives[int(draws.integers(len(alternatives)))]
         return max(alternatives, key=lambda e: e.trajectories[decision.seat].outcome)
 
-    def _branches(self, chosen: Sequence[_Decision], play: Play) -> list[Episode]:
-        specs = [
+    def _branches(self, chosen: Sequence[_Decision]) -> list[MatchSpec]:
+        return [
             branch_spec(
                 d.episode,
                 d.place,
@@ -120,7 +139,6 @@ class Forking:
             for d in chosen
             for k in range(1, self._settings.alternatives)
         ]
-        return play(specs, {d.episode.spec.match_id: d.episode for d in chosen}) if specs else []
 
     def _decisions(self, episode: Episode, learners: Collection[str]) -> list[_Decision]:
         """Decisions of learning seats that were made in this match, in order; if joint, one per step."""
@@ -177,6 +195,20 @@ class Forking:
     def _draws(self, episode: Episode, *more: int) -> np.random.Generator:
         match = int(episode.spec.match_id[:15], 16)
         return np.random.default_rng([self._seed, match, *more])
+
+
+def answered(rounds: Rounds, episodes: Sequence[Episode]) -> list[MatchSpec] | None:
+    """The round that follows one that was played; None where there is none."""
+    try:
+        return rounds.send(episodes)
+    except StopIteration:
+        return None
+
+
+def parents_of(specs: Sequence[MatchSpec], known: Mapping[str, Episode]) -> dict[str, Episode]:
+    """Match id -> episode, of the matches that branches among the specs leave."""
+    names = dict.fromkeys(spec.branch.parent for spec in specs if spec.branch is not None)
+    return {name: known[name] for name in names}
 
 
 def make_forking(recipe: LeagueRecipe) -> Forking | None:

@@ -175,12 +175,22 @@ def test_impossible_settings_are_refused(section: dict[str, object], said: str) 
         ForkSettings(**section)  # type: ignore[arg-type]
 
 
+ENDPOINT = "openai:m@http://127.0.0.1:1/v1"
+PAID = {
+    "opponents": {"agents": {ENDPOINT: 1}, "budgets": {ENDPOINT: {"requests": 9999}}},
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"credit.estimator": "group"}, "compares no alternatives"),
         ({"forks.seats": [5]}, "which has 2 seats"),
-        ({"asynchronous": {}}, "branches are played here"),
+        (
+            {"asynchronous": {"in_flight": "switch"}},
+            "forks, asynchronous.in_flight='switch': .* one version writes them all",
+        ),
+        (PAID | {"placement": "disaggregated"}, "no budget could hold it"),
         ({"training": {"algorithm": "ppo"}}, "ppo has no use for alternatives"),
         ({"forks": None}, "Add a section `forks`"),
         ({"forks": {"path": "best"}}, "only at_grpo"),
