@@ -56,6 +56,11 @@ def _check_forks(recipe: LeagueRecipe, forks: ForkSettings) -> None:
         "writes them all. Use in_flight 'keep'.",
     )
     require(
+        generation is None or not generation.refill_limit,
+        "forks, asynchronous.refill_limit: a group is flat by its matches, and alternatives of its decisions "
+        "may differ all the same. Leave out refill_limit.",
+    )
+    require(
         generation is None or not set(recipe.opponents.agents) & set(recipe.opponents.budgets),
         "forks, asynchronous: what the branches of a match will ask of an endpoint is not known when it is "
         "ordered, and no budget could hold it. Leave out opponents.agents behind endpoints, asynchronous "

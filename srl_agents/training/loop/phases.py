@@ -213,6 +213,7 @@ class Branch(Phase):
             lambda specs, parents: self.matches.play(
                 f"update {update.number}: branches", specs, parents=parents
             ),
+            self.matches.budgets.covered,
         )
         update.run["forks_s"] = time.monotonic() - started
         return branches

@@ -101,6 +101,8 @@ class Budgets:
         }
         self._counted: dict[tuple[str, str], tuple[int, float]] = {}
         """(agent, match) -> requests and cost as which a match that is played is counted."""
+        self._told: set[tuple[str, str]] = set()
+        """(agent, environment) of whose branches it was said that they are not played."""
         self._count_lost()
         if not repeatable:
             for own in self.spent.values():
@@ -156,9 +158,22 @@ class Budgets:
         gone = self.unaffordable(specs)
         for agent, env_id in gone:
             self.tell(agent, env_id)
-        return [
-            spec for spec in specs if not any((agent, spec.env_id) in gone for agent in spec.seats)
-        ]
+        return _without(specs, gone)
+
+    def covered(self, branches: Sequence[MatchSpec]) -> list[MatchSpec]:
+        """The branches without those that an agent's budget does not cover; the agent stays in its games.
+
+        Shows a line once for each agent and game.
+        """
+        gone = self.unaffordable(branches)
+        for agent, env_id in gone:
+            if (agent, env_id) not in self._told:
+                self._told.add((agent, env_id))
+                self._say(
+                    f"decisions met with {agent} in {env_id} do not fork any more: what is left of its "
+                    f"budget of {self._budgets[agent].requests} requests does not cover the branches."
+                )
+        return _without(branches, gone)
 
     def tell(self, agent: str, env_id: str) -> None:
         """Say that an agent's budget is spent, as far as a game is concerned."""
@@ -200,7 +215,8 @@ class Budgets:
                 agent_spent = self.spent.get(trajectory.policy)
                 if agent_spent is None:
                     continue
-                costs = [(turn.served and turn.served.cost) or 0.0 for turn in trajectory.turns]
+                own = [turn.served for turn in trajectory.turns if not turn.inherited]
+                costs = [(served and served.cost) or 0.0 for served in own]
                 # a match that was lost may have asked once more than it shows
                 requests = len(costs) + (not episode.valid and self._lost is None)
                 agent_spent.requests += requests
@@ -284,6 +300,11 @@ class Budgets:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._path)
+
+
+def _without(specs: Sequence[MatchSpec], gone: Sequence[tuple[str, str]]) -> list[MatchSpec]:
+    """Specs without those of an agent in an environment that it has left."""
+    return [s for s in specs if not any((agent, s.env_id) in gone for agent in s.seats)]
 
 
 def _read(kept: Mapping[str, Any] | None, first_cost: float) -> Spent:

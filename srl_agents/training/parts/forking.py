@@ -16,6 +16,8 @@ from srl_agents.rollouts.branches import branch_spec
 
 Play = Callable[[Sequence[MatchSpec], Mapping[str, Episode]], list[Episode]]
 """(specs of branches, match id -> parent) -> episodes in their order."""
+Covered = Callable[[Sequence[MatchSpec]], Sequence[MatchSpec]]
+"""Branches of which budgets of opponents cover all that may be asked; of one decision all or none."""
 Rounds = Generator[list[MatchSpec], Sequence[Episode], None]
 """Specs of branches that are played together, round by round; each round is answered with its episodes."""
 
@@ -62,7 +64,11 @@ class Forking:
         self._settings, self._seed, self._joint = settings, seed, joint
 
     def play(
-        self, episodes: Sequence[Episode], learners: Collection[str], play: Play
+        self,
+        episodes: Sequence[Episode],
+        learners: Collection[str],
+        play: Play,
+        covered: Covered = list,
     ) -> list[Episode]:
         """Play all branches of an update's matches.
 
@@ -70,10 +76,11 @@ class Forking:
             episodes: as they were played; lost ones have no branches.
             learners: agent ids whose decisions may fork.
             play: plays specs.
+            covered: leaves out what budgets do not cover.
         """
         known = {episode.spec.match_id: episode for episode in episodes}
         played: list[Episode] = []
-        rounds = self.rounds(episodes, learners)
+        rounds = self.rounds(episodes, learners, covered)
         specs = next(rounds, None)
         while specs is not None:
             made = play(specs, parents_of(specs, known))
@@ -82,25 +89,33 @@ class Forking:
             specs = answered(rounds, made)
         return played
 
-    def rounds(self, episodes: Sequence[Episode], learners: Collection[str]) -> Rounds:
+    def rounds(
+        self, episodes: Sequence[Episode], learners: Collection[str], covered: Covered = list
+    ) -> Rounds:
         """The branches of an update's matches: all at once, or round by round where a path goes on.
 
         Args:
             episodes: as they were played; lost ones have no branches.
             learners: agent ids whose decisions may fork.
+            covered: as in `play`.
         """
         left = math.inf if self._settings.tokens is None else float(self._settings.tokens)
         parents = [episode for episode in episodes if episode.valid]
         if self._settings.path != "parent":
-            yield from self._along_paths(parents, learners, left)
+            yield from self._along_paths(parents, learners, left, covered)
             return
         found = [d for e in parents for d in self._chosen(e, self._decisions(e, learners))]
         chosen, _ = self._within(found, left)
-        if chosen:
-            yield self._branches(chosen)
+        _, specs = self._branches(chosen, covered)
+        if specs:
+            yield specs
 
     def _along_paths(
-        self, parents: Sequence[Episode], learners: Collection[str], left: float
+        self,
+        parents: Sequence[Episode],
+        learners: Collection[str],
+        left: float,
+        covered: Covered,
     ) -> Rounds:
         """Fork the first decision of each path, choose an alternative, and go on behind it."""
         paths, after = list(parents), [-1] * len(parents)
@@ -110,9 +125,10 @@ class Forking:
                 later = [d for d in self._decisions(episode, learners) if d.turn.step > step]
                 heads += later[:1]
             chosen, left = self._within(heads, left)
-            if not chosen:
+            chosen, specs = self._branches(chosen, covered)
+            if not specs:
                 return
-            made = yield self._branches(chosen)
+            made = yield specs
             each = self._settings.alternatives - 1
             paths, after = [], []
             for number, decision in enumerate(chosen):
@@ -127,18 +143,28 @@ class Forking:
             return alternatives[int(draws.integers(len(alternatives)))]
         return max(alternatives, key=lambda e: e.trajectories[decision.seat].outcome)
 
-    def _branches(self, chosen: Sequence[_Decision]) -> list[MatchSpec]:
-        return [
-            branch_spec(
-                d.episode,
-                d.place,
-                alternative=k,
-                joint=self._joint,
-                chances=self._settings.chances,
-            )
+    def _branches(
+        self, chosen: Sequence[_Decision], covered: Covered
+    ) -> tuple[list[_Decision], list[MatchSpec]]:
+        """Decisions whose branches are covered, and these in their order."""
+        own = [
+            [
+                branch_spec(
+                    d.episode,
+                    d.place,
+                    alternative=k,
+                    joint=self._joint,
+                    chances=self._settings.chances,
+                )
+                for k in range(1, self._settings.alternatives)
+            ]
             for d in chosen
-            for k in range(1, self._settings.alternatives)
         ]
+        kept = {spec.match_id for spec in covered([spec for specs in own for spec in specs])}
+        left = [
+            (d, specs) for d, specs in zip(chosen, own, strict=True) if specs[0].match_id in kept
+        ]
+        return [d for d, _ in left], [spec for _, specs in left for spec in specs]
 
     def _decisions(self, episode: Episode, learners: Collection[str]) -> list[_Decision]:
         """Decisions of learning seats that were made in this match, in order; if joint, one per step."""

@@ -159,6 +159,21 @@ def test_joint_decisions_are_one_per_step() -> None:
     assert all(spec.branch and spec.branch.joint for spec in table.rounds[0])
 
 
+@pytest.mark.parametrize("path", ["parent", "sampled"])
+def test_decisions_whose_branches_no_budget_covers_do_not_fork(path: str) -> None:
+    other = replace(PARENT, spec=replace(PARENT.spec, seed=1, seats=(ALICE, "openai:m@here")))
+
+    def covered(specs: Sequence[MatchSpec]) -> list[MatchSpec]:
+        return [spec for spec in specs if "openai:m@here" not in spec.seats]
+
+    table = Table()
+    settings = ForkSettings(alternatives=3, path=path)  # type: ignore[arg-type]
+    branches = Forking(settings, 0).play([other, PARENT], {ALICE}, table, covered)
+    assert {spec.seed for played in table.rounds for spec in played} == {PARENT.spec.seed}
+    assert len(branches) == 6
+    assert Forking(settings, 0).play([other], {ALICE}, table, covered) == []
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [
@@ -190,6 +205,7 @@ PAID = {
             {"asynchronous": {"in_flight": "switch"}},
             "forks, asynchronous.in_flight='switch': .* one version writes them all",
         ),
+        ({"asynchronous": {"refill_limit": 1}}, "Leave out refill_limit"),
         (PAID | {"placement": "disaggregated"}, "no budget could hold it"),
         ({"training": {"algorithm": "ppo"}}, "ppo has no use for alternatives"),
         ({"forks": None}, "Add a section `forks`"),

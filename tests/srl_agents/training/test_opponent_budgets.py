@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.league.settings import BudgetSettings
-from srl_agents.records import Episode, MatchSpec, Served, Trajectory, Turn
+from srl_agents.records import Branch, Episode, MatchSpec, Served, Trajectory, Turn
 from srl_agents.training.parts.budgets import SPENT, Budgets
 
 AGENT = "openai:m@http://127.0.0.1:1/v1"
@@ -97,6 +97,36 @@ def test_what_was_asked_is_what_stays_counted_and_others_are_not(tmp_path: Path)
     assert budgets.spent[AGENT].asked == 4  # a lost match may have asked once more
     assert budgets.spent[AGENT].paid == pytest.approx(0.4)
     assert begun(tmp_path, BudgetSettings(requests=100), []).spent == budgets.spent
+
+
+def branch(of: MatchSpec, alternative: int) -> MatchSpec:
+    own = Branch(parent=of.match_id, decision=2, alternative=alternative, prefix="0")
+    return replace(of, purpose="fork", branch=own)
+
+
+def test_a_branch_is_counted_without_what_its_parent_asked(tmp_path: Path) -> None:
+    budgets = begun(tmp_path, BudgetSettings(requests=100), [])
+    spec = branch(match(0), 1)
+    budgets.take([spec])
+    ended = played(spec, [0.1, 0.2, 0.4], False)
+    guest = ended.trajectories[1]
+    kept = tuple(replace(turn, inherited=k < 2) for k, turn in enumerate(guest.turns))
+    ended = replace(ended, trajectories=(ended.trajectories[0], replace(guest, turns=kept)))
+    budgets.give_back([spec], [ended])
+    assert (budgets.spent[AGENT].asked, budgets.spent[AGENT].paid) == (1, pytest.approx(0.4))
+
+
+def test_branches_that_a_budget_does_not_cover_are_left_out_and_said_once(tmp_path: Path) -> None:
+    lines: list[str] = []
+    budgets = begun(tmp_path, BudgetSettings(requests=3 * MOST), lines)
+    budgets.take([match(0)])
+    bot = branch(match(1, "bot:random"), 1)
+    two, three = [[branch(match(0), k) for k in range(1, n + 1)] for n in (2, 3)]
+    assert budgets.covered([bot, *two]) == [bot, *two]
+    assert not lines
+    assert budgets.covered([bot, *three]) == budgets.covered([*three, bot]) == [bot]
+    assert len(lines) == 1
+    assert f"met with {AGENT} in nim-v0 do not fork any more" in lines[0]
 
 
 def test_where_requests_are_written_down_a_kill_counts_what_was_sent(tmp_path: Path) -> None:
