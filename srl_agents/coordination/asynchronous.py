@@ -15,6 +15,7 @@ from srl_agents.coordination.settings import (
     check_merge,
     check_value,
 )
+from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from srl_agents.coordination.merging import Merge
@@ -53,6 +54,10 @@ class AsynchronousSettings(CoordinationSettings, MergeSettings):
         """See `CoordinationSettings`."""
         CoordinationSettings.check(self, learners=learners, parameters=parameters)
         check_merge(self.merge, parameters)
+        if self.merge == "across":
+            raise ConfigError(
+                "coordination.merge 'across': the shared adapter has one rank. Use kind 'federated'."
+            )
 
 
 class Asynchronous(Coordinator):

@@ -8,7 +8,13 @@ from typing import Any, Literal
 
 from srl_agents.coordination.coordinator import Coordinator, gradients_of
 from srl_agents.coordination.gradients import agreement
-from srl_agents.coordination.members import Decision, Member, Tensors, require_alike
+from srl_agents.coordination.members import (
+    Decision,
+    Member,
+    Tensors,
+    require_alike,
+    require_one_base,
+)
 from srl_agents.coordination.performance import Performance
 from srl_agents.coordination.settings import (
     CoordinationSettings,
@@ -49,6 +55,11 @@ class FederatedSettings(CoordinationSettings, MergeSettings, PerformanceSettings
         """See `CoordinationSettings`."""
         return True
 
+    @property
+    def across_bases(self) -> bool:
+        """See `CoordinationSettings`."""
+        return self.merge == "across"
+
     def make_coordinator(self) -> Federated:
         """See `CoordinationSettings`."""
         return Federated(self)
@@ -75,9 +86,9 @@ class Federated(Coordinator):
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
         """See `Coordinator`; every learner steps along its own gradient."""
-        require_alike(members)
+        self._require_fit(members)
         own = gradients_of(members)
-        return Decision(changes=own, run=agreement(own))
+        return Decision(changes=own, run={} if self._settings.across_bases else agreement(own))
 
     def after_step(self, members: Sequence[Member]) -> Decision:
         """See `Coordinator`."""
@@ -86,7 +97,7 @@ class Federated(Coordinator):
             self._rows[m.name] = self._rows.get(m.name, 0) + m.rows
         if self._updates % self._settings.every:
             return Decision()
-        require_alike(members)
+        self._require_fit(members)
         return self._merged(members)
 
     def observe(self, rewards: Mapping[str, float]) -> None:
@@ -107,8 +118,15 @@ class Federated(Coordinator):
         self._rows = {name: int(rows) for name, rows in state["rows"].items()}
         self._performance.load_state(state["performance"])
 
+    def _require_fit(self, members: Sequence[Member]) -> None:
+        if self._settings.across_bases:
+            require_one_base(members)
+        else:
+            require_alike(members)
+
     def _merged(self, members: Sequence[Member]) -> Decision:
         from srl_agents.coordination.merging import (  # noqa: PLC0415 - torch; recipes stay light
+            in_units_of,
             merge_entries,
             merge_gap,
             merge_of,
@@ -116,20 +134,21 @@ class Federated(Coordinator):
 
         settings = self._settings
         decision = Decision(reset_moments=settings.moments == "reset")
-        merge = merge_of(members[0].shape.rank, by_product=settings.merge == "product")
+        merge = merge_of(members[0].shape.rank, by_product=settings.merge != "factors")
         weights, local = self._merge_weights(members), settings.local_share
-        adapters = [m.adapter for m in members]
         gaps, crossed = [], []
         for m in members:
+            adapters = [in_units_of(m, o) for o in members]
             mix = [(1 - local) * weights[o.name] + local * (o is m) for o in members]
             decision.changes[m.name] = merge(adapters, mix, m.adapter)
             decision.learners[m.name] = {"merge_weight": weights[m.name]}
             if m.shape.rank is not None:  # the average of whole weights misses nothing
                 gaps.append(merge_gap(adapters, mix, decision.changes[m.name]))
-                crossed.append(merge_gap(adapters, mix, merge_entries(adapters, mix)))
-        if gaps:
-            decision.run["merge_gap"] = sum(gaps) / len(gaps)
-            decision.run["factor_gap"] = sum(crossed) / len(crossed)
+                if not settings.across_bases:
+                    crossed.append(merge_gap(adapters, mix, merge_entries(adapters, mix)))
+        for name, found in (("merge_gap", gaps), ("factor_gap", crossed)):
+            if found:
+                decision.run[name] = sum(found) / len(found)
         return decision
 
     def _merge_weights(self, members: Sequence[Member]) -> dict[str, float]:

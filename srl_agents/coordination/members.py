@@ -20,7 +20,7 @@ class AdapterShape:
     """What two learners' tensors must have in common before they may meet."""
 
     base: str
-    """Name of the frozen model."""
+    """The frozen model, as the recipe names it."""
     rank: int | None
     """Rank of LoRA's factors; None: the tensors are whole weights."""
     scaling: float = 1.0
@@ -87,3 +87,31 @@ def require_alike(members: Sequence[Member]) -> None:
                 f"adapters of {first.name!r} and {other.name!r} cannot be combined: tensors "
                 f"{odd} differ in name or shape."
             )
+
+
+def require_one_base(members: Sequence[Member]) -> None:
+    """Refuse learners whose adapters do not act on the same layers of one base; ranks may differ.
+
+    Raises:
+        ModelError: kinds of weights, bases, or names or sizes of layers differ.
+    """
+    first, *others = members
+    for other in others:
+        for what, one, two in (
+            ("parameters", first.shape.rank is None, other.shape.rank is None),
+            ("bases", first.shape.base, other.shape.base),
+            ("layers", _sizes(first.adapter), _sizes(other.adapter)),
+        ):
+            if one != two:
+                raise ModelError(
+                    f"adapters of {first.name!r} and {other.name!r} cannot be combined: their {what} differ. "
+                    "Give both the same model and target_modules, or use kind 'independent'."
+                )
+
+
+def _sizes(adapter: Tensors) -> dict[str, int]:
+    """Inputs of each layer by the name of A, and outputs by that of B."""
+    return {
+        key: tensor.shape[1 if key.endswith(".lora_A.weight") else 0]
+        for key, tensor in adapter.items()
+    }

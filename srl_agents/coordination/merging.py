@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from srl_agents.coordination.members import Tensors
+from srl_agents.coordination.members import Member, Tensors
 from srl_envs.errors import ConfigError
 
 Merge = Callable[[Sequence[Tensors], Sequence[float], Tensors], Tensors]
@@ -65,9 +65,9 @@ def merge_products(
     does not use yet come from ``nearest_to``'s A: with zero rows on both sides they could never learn.
 
     Args:
-        adapters: of one shape.
+        adapters: of one scaling; their ranks may differ.
         weights: one per adapter, 0 or more, sum 1; weight 0 has no influence.
-        nearest_to: the adapter that continues with the result.
+        nearest_to: the adapter that continues with the result, whose rank r is.
 
     Returns:
         New tensors; scaling is the same as before.
@@ -84,6 +84,18 @@ def merge_products(
         B, A = _factored(X, Y, own.double())
         merged[layer + _A], merged[layer + _B] = A.to(own.dtype), B.to(own.dtype)
     return {key: merged[key] for key in nearest_to}
+
+
+def in_units_of(reader: Member, other: Member) -> Tensors:
+    """The tensors of ``other`` where the reader's are, with the reader's scaling: B is larger where its own
+    scaling was. What it adds to a layer is the same."""
+    ratio = other.shape.scaling / reader.shape.scaling
+    return {
+        key: (tensor * ratio if ratio != 1 and key.endswith(_B) else tensor).to(
+            reader.adapter[key].device
+        )
+        for key, tensor in other.adapter.items()
+    }
 
 
 def merge_of(rank: int | None, by_product: bool) -> Merge:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from srl_agents.coordination.coordinator import Coordinator
 
 Moments = Literal["reset", "keep"]
-Merging = Literal["product", "factors"]
+Merging = Literal["product", "factors", "across"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +50,12 @@ class CoordinationSettings(ABC):
         """Whether it combines weights, or reads one learner's tokens with another's: such learners are on
         one base, and where there are several the kind acts within each."""
         return True
+
+    @property
+    def across_bases(self) -> bool:
+        """Whether learners of two entries of ``models`` with the same base are combined, too, whatever the
+        ranks of their adapters."""
+        return False
 
     @property
     def teaches(self) -> bool:
@@ -92,7 +98,8 @@ class MergeSettings:
 
     merge: Merging = "product"
     """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
-    of whole weights every entry; or, only for LoRA, average A and B apart."""
+    of whole weights every entry; or, only for LoRA, average A and B apart. ``across``, only for LoRA and
+    kind ``federated``: products, also of learners of several ``models`` with one base and other ranks."""
     moments: Moments = "reset"
     """The optimizer's moments after a merge."""
 
@@ -104,10 +111,10 @@ def check_value(name: str, value: float, fits: bool, allowed: str) -> None:
 
 
 def check_merge(merge: Merging, parameters: Literal["lora", "full"]) -> None:
-    """Raise ConfigError for factors of whole weights."""
-    if merge == "factors" and parameters == "full":
+    """Raise ConfigError for factors or ranks of whole weights."""
+    if merge != "product" and parameters == "full":
         raise ConfigError(
-            "coordination.merge 'factors': parameters 'full' have no factors, and weights "
+            f"coordination.merge {merge!r}: parameters 'full' have no factors, and weights "
             "are averaged entry by entry; leave it out."
         )
 

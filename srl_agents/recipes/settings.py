@@ -290,6 +290,30 @@ class LeagueRecipe(GameOptions):
         }
 
     @property
+    def coordinated(self) -> dict[str, tuple[str, ...]]:
+        """Group -> learners whose updates are combined: all, or those of one base, by the name of the first.
+
+        Where a kind gives its learners one origin, only mains: exploiters begin again by themselves.
+        """
+        kind = self.coordination
+        names = [
+            name
+            for name in self.learners
+            if not kind.starts_alike or self.roles.get(name, "main") == "main"
+        ]
+        if len(self.bases) == 1 or not kind.within_a_base:
+            return {"all": tuple(names)}
+        groups: dict[str, tuple[str, ...]] = {}
+        first: dict[str, str] = {}
+        for base in self.bases:
+            own = tuple(name for name in base.learners if name in names)
+            if own:
+                model = base.model if kind.across_bases else base.name
+                group = first.setdefault(model, base.name)
+                groups[group] = (*groups.get(group, ()), *own)
+        return groups
+
+    @property
     def generation(self) -> GenerationSettings | None:
         """Of the process that plays the matches that are learned from; None: this one plays them.
 

@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import label_of
+from srl_agents.training.folder.layout import snapshots_in
 from tests.commit_cases import nightly_but
 from tests.training_runs import metrics_of, state_of, train_run
 
@@ -38,12 +40,25 @@ keep_checkpoints: {UPDATES}
 """
 PLAIN = "training={optimizer: sgd, learning_rate: 1.0, max_grad_norm: 0}"
 """Steps that are the gradient itself."""
+TWO_RANKS = (
+    "models: {small: {model: tiny, learners: [alice], lora: {rank: 2, alpha: 8}}, "
+    "large: {model: tiny, learners: [bob], lora: {rank: 6, alpha: 6}}}"
+)
+"""Instead of the one model: a line of the recipe."""
 UNMERGED = ("coordination={kind: federated, every: 9}",)
 KINDS = {
     "synchronized": ("coordination={kind: synchronized}",),
     "federated products": ("coordination={kind: federated, every: 2, weights: even}",),
     "federated factors": (
         "coordination={kind: federated, every: 2, weights: even, merge: factors}",
+    ),
+    "beside an exploiter": (
+        *("learners=[alice, bob, eve]", "roles={eve: main_exploiter}", "snapshot_every=1"),
+        *("coordination={kind: federated, every: 1, local_share: 0}", "exploiters={patience: 1}"),
+    ),
+    "across ranks": (
+        TWO_RANKS,
+        "coordination={kind: federated, every: 2, local_share: 0, weights: even, merge: across}",
     ),
     "selective top": ("coordination={kind: selective}",),
     "selective signs": (PLAIN, "coordination={kind: selective, select: signs}"),
@@ -63,6 +78,8 @@ METRICS = {
     "synchronized": {"gradient_agreement"},
     "federated products": {"merge_weight", "merge_gap", "factor_gap", "gradient_agreement"},
     "federated factors": {"merge_weight", "merge_gap", "factor_gap"},
+    "beside an exploiter": {"merge_weight", "merge_gap"},
+    "across ranks": {"merge_weight", "merge_gap"},
     "selective top": {"stepped"},
     "selective signs": {"stepped", "sign_share"},
     "asynchronous": {"beta", "gamma", "baseline", "staleness", "merge_weight"},
@@ -75,8 +92,13 @@ Runs = Callable[[Settings], Path]
 
 def train(settings: Settings, run: Path) -> None:
     path = run.with_suffix(".yaml")
-    path.write_text(RECIPE)
-    train_run(load(LeagueRecipe, path, settings), run)
+    text = RECIPE
+    if TWO_RANKS in settings:
+        own = ("model:", "learners:", "lora:")
+        text = "\n".join(line for line in text.splitlines() if not line.startswith(own))
+        text += f"\n{TWO_RANKS}\n"
+    path.write_text(text)
+    train_run(load(LeagueRecipe, path, [s for s in settings if s != TWO_RANKS]), run)
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +169,38 @@ def test_synchronized_learners_stay_equal(runs: Runs) -> None:
     run = runs(KINDS["synchronized"])
     assert equal(adapter(run, "alice"), adapter(run, "bob"))
     assert not equal(adapter(run, "alice"), adapter(run, "alice", 1))
+
+
+def test_mains_merge_and_an_exploiter_beside_them_begins_again_by_itself(runs: Runs) -> None:
+    run = runs(KINDS["beside an exploiter"])
+    alice, bob = (products(adapter(run, name)) for name in ("alice", "bob"))
+    assert max(float(tensor.abs().max()) for tensor in alice.values()) > 0
+    for key, tensor in alice.items():
+        torch.testing.assert_close(tensor, bob[key], rtol=1e-4, atol=1e-7)
+    for line in metrics_of(run):
+        weights = {name: own.get("merge_weight") for name, own in line["learners"].items()}
+        assert weights.pop("eve") is None
+        assert sum(weights.values()) == pytest.approx(1)
+        assert line["learners"]["eve"]["loss"] != 0
+    assert "eve@1" in map(label_of, snapshots_in(run))
+    assert not any(tensor.any() for tensor in products(adapter(run, "eve", 1)).values())
+    assert all(tensor.any() for tensor in products(adapter(run, "alice", 1)).values())
+
+
+def test_learners_of_other_ranks_of_one_base_add_nearly_the_same_after_a_merge(runs: Runs) -> None:
+    run = runs(KINDS["across ranks"])
+    before = [products(adapter(run, name, 1)) for name in ("alice", "bob")]
+    assert all(tensor.any() for own in before for tensor in own.values())
+    alice, bob = (products(adapter(run, name)) for name in ("alice", "bob"))
+    missed, whole = 0.0, 0.0
+    for key, tensor in bob.items():
+        effect = tensor  # alpha / rank is 1
+        assert int(torch.linalg.matrix_rank(effect, rtol=1e-5)) > 2
+        missed += float((4 * alice[key] - effect).norm() ** 2)
+        whole += float(effect.norm() ** 2)
+    assert 0 < missed < whole
+    (gap,) = [line["run"]["merge_gap"] for line in metrics_of(run) if "merge_gap" in line["run"]]
+    assert 0 < gap < (missed / whole) ** 0.5  # the mean of both learners', and bob's is smaller
 
 
 def test_an_even_merge_of_factors_conserves_their_sum(runs: Runs) -> None:

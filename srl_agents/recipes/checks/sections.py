@@ -39,7 +39,7 @@ def check_recipe(recipe: LeagueRecipe) -> None:
     checks = (
         *(_check_reward_model, _check_first_adapters, _check_bases, _check_devices),
         *(_check_coordination, _check_pairs, _check_sharing, _check_names),
-        *(_check_mains, _check_exploiters, _check_several, _check_generation),
+        *(_check_mains, _check_several, _check_generation),
         *(
             _check_games,
             _check_seats,
@@ -116,14 +116,6 @@ def _check_mains(recipe: LeagueRecipe) -> None:
     require(
         bool(_mains(recipe)),
         f"roles={recipe.roles}: exploiters need a main to exploit; leave one learner without role.",
-    )
-
-
-def _check_exploiters(recipe: LeagueRecipe) -> None:
-    require(
-        not recipe.coordination.starts_alike or set(recipe.roles.values()) <= {"main"},
-        f"roles={recipe.roles}: exploiters play against a main and start again from their first "
-        f"weights; coordination kind {recipe.coordination.kind!r} would mix the two. Leave out one.",
     )
 
 
@@ -309,19 +301,45 @@ def _check_sharded(recipe: LeagueRecipe, base: Base) -> None:
 
 def _check_coordination(recipe: LeagueRecipe) -> None:
     """Whom updates are combined of: kinds that combine weights do so within a base."""
-    kind = recipe.coordination
+    kind, groups = recipe.coordination, recipe.coordinated
     if len(recipe.bases) == 1 or not kind.within_a_base:
-        kind.check(learners=len(recipe.learners), parameters=recipe.bases[0].parameters)
+        own = groups["all"]
+        require(
+            len(own) > 1 or len(recipe.learners) < 2,
+            f"coordination.kind={kind.kind!r}, roles: exploiters begin again by themselves, and "
+            f"{', '.join(own)} is the only main. Add a main, or use kind 'independent'.",
+        )
+        kind.check(learners=len(own), parameters=recipe.bases[0].parameters)
         return
-    together = [base for base in recipe.bases if len(base.learners) > 1]
-    bases = "; ".join(f"{b.name} has {', '.join(b.learners)}" for b in recipe.bases)
+    together = [base for base in recipe.bases if len(groups.get(base.name, ())) > 1]
+    if kind.across_bases:
+        _check_across(recipe)
+    bases = "; ".join(f"{name} has {', '.join(own)}" for name, own in groups.items())
     require(
         bool(together),
         f"coordination.kind={kind.kind!r}: weights of different bases cannot be merged or compared, and "
         f"no base has two learners: {bases}. Put two learners on one base, or use kind 'independent'.",
     )
     for base in together:
-        kind.check(learners=len(base.learners), parameters=base.parameters)
+        kind.check(learners=len(groups[base.name]), parameters=base.parameters)
+
+
+def _check_across(recipe: LeagueRecipe) -> None:
+    """Adapters that are merged act on the same layers, whatever their ranks."""
+    first: dict[str, Base] = {}
+    for base in recipe.bases:
+        require(
+            base.parameters == "lora",
+            f"coordination.merge 'across', parameters 'full' of {base.name}: whole weights have no ranks. "
+            "Use 'lora', or leave merge out.",
+        )
+        other = first.setdefault(base.model, base).lora
+        require(
+            (base.lora.target_modules, base.lora.exclude_modules)
+            == (other.target_modules, other.exclude_modules),
+            f"coordination.merge 'across': adapters of {first[base.model].name} and {base.name} are of other "
+            "layers. Give both the same target_modules and exclude_modules.",
+        )
 
 
 def _check_first_adapters(recipe: LeagueRecipe) -> None:
@@ -336,9 +354,9 @@ def _check_first_adapters(recipe: LeagueRecipe) -> None:
         not recipe.models or not isinstance(recipe.init_adapter, str),
         "init_adapter: an adapter is of one base; with `models` give learner -> folder.",
     )
-    alike = len(given) in (0, len(recipe.learners)) and len(set(given.values())) <= 1
+    first = {given.get(name) for own in recipe.coordinated.values() for name in own}
     require(
-        alike or not recipe.coordination.starts_alike,
+        len(first) <= 1 or not recipe.coordination.starts_alike,
         f"init_adapter: learners of coordination kind {recipe.coordination.kind!r} begin alike; give one "
         "folder for all.",
     )

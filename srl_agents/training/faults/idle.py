@@ -10,11 +10,11 @@ class IdleLearners:
 
     Args:
         say: shows a line.
-        together: learners take one common step.
+        together: learners that take one common step.
     """
 
-    def __init__(self, say: Callable[[str], None], *, together: bool) -> None:
-        self._say, self._together = say, together
+    def __init__(self, say: Callable[[str], None], *, together: Collection[str] = ()) -> None:
+        self._say, self._together = say, frozenset(together)
         self._reasons: dict[str, str] = {}
 
     @property
@@ -36,7 +36,7 @@ class IdleLearners:
         for name, reason in reasons.items():
             if self._reasons.get(name) != reason:
                 does = "takes no step"
-                if self._together and busy:
+                if name in self._together and not self._together.isdisjoint(busy):
                     does = "adds nothing to the others' step"
                 self._say(f"update {update}: {name} {does}: {reason}.")
         self._reasons = reasons

@@ -17,14 +17,21 @@ class CoordinationGroups:
     Args:
         groups: name of a group -> its learners, each in one group.
         make: makes a coordinator with nothing remembered.
+        apart: learners of no group, each of whom steps by itself.
     """
 
     def __init__(
-        self, groups: Mapping[str, Sequence[str]], make: Callable[[str], Coordinator]
+        self,
+        groups: Mapping[str, Sequence[str]],
+        make: Callable[[str], Coordinator],
+        apart: Sequence[str] = (),
     ) -> None:
+        self._several = len(groups) > 1
         self._learners = {name: tuple(own) for name, own in groups.items()}
+        self._learners |= {name: (name,) for name in apart}
         self._coordinators = {name: make(name) for name in groups}
-        self._of = {learner: name for name, own in groups.items() for learner in own}
+        self._coordinators |= {name: Coordinator() for name in apart}
+        self._of = {learner: name for name, own in self._learners.items() for learner in own}
 
     def teaching(self, learner: str) -> Teaching | None:
         """The teachers of a learner in this update, if it has any."""
@@ -80,35 +87,37 @@ class CoordinationGroups:
 
     def _joined(self, decisions: Mapping[str, Decision]) -> Decision:
         """One decision; metrics of the run end in their group's name where there are several."""
-        several = len(self._learners) > 1
         whole = Decision(reset_moments=any(one.reset_moments for one in decisions.values()))
         for group, one in decisions.items():
             whole.changes |= one.changes
             whole.learners |= one.learners
-            whole.run |= {f"{k}:{group}" if several else k: v for k, v in one.run.items()}
+            whole.run |= {f"{k}:{group}" if self._several else k: v for k, v in one.run.items()}
         return whole
 
 
 def coordination_of(recipe: LeagueRecipe) -> CoordinationGroups:
     """Coordination of a recipe: kinds that combine weights act within each base that has two learners."""
-    bases, settings = recipe.bases, recipe.coordination
-    if len(bases) == 1 or not settings.within_a_base:
-        return CoordinationGroups({"all": recipe.learners}, lambda _: settings.make_coordinator())
-    single = {base.name for base in bases if len(base.learners) == 1}
+    settings, groups = recipe.coordination, recipe.coordinated
+    single = {name for name, own in groups.items() if len(own) == 1 and len(recipe.learners) > 1}
+    together = [name for own in groups.values() for name in own]
     return CoordinationGroups(
-        {base.name: base.learners for base in bases},
+        groups,
         lambda name: Coordinator() if name in single else settings.make_coordinator(),
+        [name for name in recipe.learners if name not in together],
     )
 
 
 def said_of_groups(recipe: LeagueRecipe) -> str:
     """Who is coordinated with whom, in words; empty where there is one base or a kind that looks at all."""
-    bases, kind = recipe.bases, recipe.coordination
+    bases, kind, groups = recipe.bases, recipe.coordination, recipe.coordinated
+    together = [name for own in groups.values() for name in own]
+    apart = ", ".join(name for name in recipe.learners if name not in together)
+    rest = f"; without the exploiters {apart}" if apart else ""
     if len(bases) == 1 or not kind.within_a_base:
-        return ""
-    groups = [
-        f"{', '.join(base.learners)} on {base.name}"
-        + (" (one learner)" if len(base.learners) == 1 else "")
-        for base in bases
+        return f"coordination {kind.kind!r} acts among {', '.join(together)}{rest}" if rest else ""
+    words = [
+        f"{', '.join(own)} on {name}" + (" (one learner)" if len(own) == 1 else "")
+        for name, own in groups.items()
     ]
-    return f"coordination {kind.kind!r} acts within each base: {'; '.join(groups)}"
+    where = "across models of one base" if kind.across_bases else "within each base"
+    return f"coordination {kind.kind!r} acts {where}: {'; '.join(words)}{rest}"

@@ -486,7 +486,15 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         matches=matches,
         forking=make_forking(recipe),
         versions=versions,
-        idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
+        idle=IdleLearners(
+            view.say,
+            together=[
+                name
+                for own in recipe.coordinated.values()
+                for name in own
+                if recipe.coordination.stays_equal
+            ],
+        ),
         meter=SystemMeter(devices_of(learning.bases), learning.opened),
         spending=Spending(recipe.stop, learning.folder, learning.processes),
         ahead=_ahead(learning, playing, league, versions, matches.budgets),

@@ -355,7 +355,7 @@ def _tokens(batch: Batch) -> int:
 
 def _shape(base: Base) -> AdapterShape:
     if base.parameters == "full":
-        return AdapterShape(base=base.name, rank=None)
+        return AdapterShape(base=base.model, rank=None)
     return AdapterShape(
-        base=base.name, rank=base.lora.rank, scaling=base.lora.alpha / base.lora.rank
+        base=base.model, rank=base.lora.rank, scaling=base.lora.alpha / base.lora.rank
     )

@@ -283,6 +283,64 @@ def test_adapters_that_do_not_fit_are_refused(kind: str, what: str) -> None:
     coordinator(kind="distillation").before_step(members)  # combines no tensors
 
 
+def wide(name: str, scaling: float, **more: Any) -> Member:
+    """A rank-2 adapter on the same layer."""
+    adapter = {
+        A: torch.tensor([[1.0, 0.0], [3.0, 1.0]]),
+        B: torch.tensor([[2.0, 1.0], [0.0, -1.0]]),
+    }
+    shape = AdapterShape(base="tiny", rank=2, scaling=scaling)
+    return Member(name=name, shape=shape, adapter=adapter, **more)
+
+
+def effect(tensors: Tensors, scaling: float) -> torch.Tensor:
+    """What an adapter adds to its layer."""
+    return scaling * tensors[B].double() @ tensors[A].double()
+
+
+def test_adapters_of_other_ranks_and_scalings_merge_by_what_they_add() -> None:
+    """Two by two, so rank 2 holds the average of both, and rank 1 the largest part of it."""
+    narrow, other = member("a", [1, 1, 1, 1], seed=1), wide("b", 0.5)
+    federated = coordinator(
+        kind="federated", every=1, weights="even", local_share=0, merge="across"
+    )
+    assert federated.before_step([narrow, other]).changes.keys() == {"a"}
+    decision = federated.after_step([narrow, other])
+    wanted = (effect(narrow.adapter, 2.0) + effect(other.adapter, 0.5)) / 2
+    merged = effect(decision.changes["b"], 0.5)
+    torch.testing.assert_close(merged, wanted, rtol=1e-5, atol=1e-6)
+    cut = effect(decision.changes["a"], 2.0)
+    assert decision.changes["a"][A].shape == (1, 2)
+    missed = torch.linalg.svdvals(wanted)[1]
+    assert float((wanted - cut).norm()) == pytest.approx(float(missed), rel=1e-5)
+    half = float(missed / wanted.norm()) / 2  # b misses nothing
+    assert decision.run == {"merge_gap": pytest.approx(half, rel=1e-4)}
+    assert decision.learners["a"]["merge_weight"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (AdapterShape(base="big", rank=2, scaling=0.5), "bases"),
+        (AdapterShape(base="tiny", rank=None), "parameters"),
+    ],
+)
+def test_across_ranks_the_base_must_be_one(other: AdapterShape, what: str) -> None:
+    odd = wide("b", 0.5)
+    odd.shape = other
+    federated = coordinator(kind="federated", merge="across")
+    with pytest.raises(ModelError, match=f"'a' and 'b' cannot be combined: their {what} differ"):
+        federated.before_step([member("a"), odd])
+
+
+def test_across_ranks_layers_must_have_equal_sizes() -> None:
+    odd = member("b", adapter={A: torch.zeros(1, 3), B: torch.zeros(2, 1)})
+    with pytest.raises(ModelError, match="their layers differ"):
+        coordinator(kind="federated", merge="across").before_step([member("a"), odd])
+    with pytest.raises(ConfigError, match="the shared adapter has one rank"):
+        settings_of(kind="asynchronous", merge="across").check(learners=2, parameters="lora")
+
+
 def test_tensors_of_another_layer_are_refused() -> None:
     odd = {A: torch.zeros(1, 3), B: torch.zeros(2, 1)}
     members = [member("a", [1, 1, 1, 1]), member("b", [1, 1, 1, 1], adapter=odd)]

@@ -173,6 +173,29 @@ def test_one_learner_has_nobody_to_coordinate_with(tmp_path: Path) -> None:
         recipe(tmp_path, "learners=[alice]", "coordination.kind=synchronized")
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("{model: tiny, lora: {target_modules: [q_proj]}}", "one and two are of other layers"),
+        ("{model: tiny, parameters: full}", "whole weights have no ranks"),
+        ("{model: tiny-shallow}", "no base has two learners"),
+    ],
+)
+def test_learners_that_merge_across_ranks_have_one_base_and_equal_layers(
+    tmp_path: Path, second: str, message: str
+) -> None:
+    path = tmp_path / "r.yaml"
+    text = (
+        "name: ranks\nenv: nim-v0\ncoordination: {{kind: federated, merge: across}}\n"
+        "models:\n  one: {{model: tiny}}\n  two: {}\n"
+    )
+    path.write_text(text.format(second))
+    with pytest.raises(ConfigError, match=message):
+        load(LeagueRecipe, path)
+    path.write_text(text.format("{model: tiny, lora: {rank: 2}}"))
+    assert load(LeagueRecipe, path).coordinated == {"one": ("one_1", "two_1")}
+
+
 def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
     settings: tuple[Any, ...] = ("scale_advantages=true", "credit.estimator=role_baseline")
     with pytest.raises(ConfigError, match=r"credit\.normalise"):
@@ -183,7 +206,17 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         (("learners=[alice, reward_model]", "reward_model={}"), "may be called 'reward_model'"),
-        (("roles={bob: main_exploiter}", "coordination={kind: synchronized}"), "start again"),
+        (
+            ("roles={bob: main_exploiter}", "coordination={kind: synchronized}"),
+            "alice is the only main",
+        ),
+        (
+            (
+                *("learners=[alice, bob, eve]", "roles={eve: main_exploiter}"),
+                *("coordination={kind: federated}", "init_adapter={alice: /a, eve: /a}"),
+            ),
+            "begin alike",
+        ),
         (
             ("training={variant: rloo}", "credit={estimator: leave_one_out, importance_cap: 2}"),
             "whole replies",
@@ -217,7 +250,6 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             ),
             "reward_model.gradient_checkpointing",
         ),
-        (("roles={bob: main_exploiter}", "coordination={kind: federated}"), "would mix the two"),
         (
             (
                 "env=public_goods-v0",
