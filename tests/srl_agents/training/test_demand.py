@@ -100,7 +100,7 @@ def test_readers_who_come_at_any_moment_find_the_same_branches_and_parts(
 
 def test_without_a_size_the_matches_are_one_part_and_each_round_another() -> None:
     demand, known = Demand(ORDER, Forking(ForkSettings(path="sampled"), 0)), dict[str, Episode]()
-    sizes = []
+    sizes: list[int] = []
     while due := demand.due(known, None):
         (part,) = due
         assert part.key == (7, len(sizes))
