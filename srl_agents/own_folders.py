@@ -79,6 +79,24 @@ def remove_left(parent: Path | None = None) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def rename_durably(work: Path, final: Path) -> None:
+    """Give a finished folder its name, so that after a power cut it is whole or not there."""
+    for path in work.rglob("*"):
+        flush(path)
+    flush(work)
+    work.rename(final)
+    flush(final.parent)
+
+
+def flush(path: Path) -> None:
+    """Make the kernel write a file or a folder's entries to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _began(pid: int) -> int | None:
     """When a process began, in ticks since the machine did; None if it is dead, waited for or not."""
     try:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from leaderboards.cli.shared.options import ReplayOptions
+from leaderboards.cli.shared.options import OneBoardOptions, ReplayOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.cli.verify import sources_of
 from leaderboards.contents.fields import visible
@@ -30,11 +27,9 @@ far. The old key signs nothing from then on.
 
 
 @dataclass(frozen=True, kw_only=True)
-class RekeyOptions(ReplayOptions, JSONOptions):
+class RekeyOptions(ReplayOptions, JSONOptions, OneBoardOptions):
     """Which board, and how far it is checked."""
 
-    board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
     at_most: Literal["L1", "L2", "L3"] = "L3"
     """Check no higher, where agents' weights are not here; rows then stand at this level."""
 

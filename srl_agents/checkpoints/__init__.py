@@ -8,7 +8,6 @@ from srl_agents.checkpoints.folder import (
     load,
     newest_step,
     remove_entry,
-    rename_durably,
     save,
     set_aside,
     state_of,
@@ -16,6 +15,7 @@ from srl_agents.checkpoints.folder import (
     steps,
 )
 from srl_agents.checkpoints.frozen import changed_files, check_frozen, keep_frozen
+from srl_agents.own_folders import rename_durably
 
 __all__ = [
     "Checkpoint",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
 import threading
@@ -23,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from srl_agents.own_folders import flush
 from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import CheckpointError, ConfigError
 
@@ -116,7 +116,7 @@ def _written(
     (work / _STATE).write_text(json.dumps(state, sort_keys=True, allow_nan=False))
     hashes = {path.name: sha256_of(path) for path in sorted(work.iterdir())}
     for path in work.iterdir():
-        _flush(path)
+        flush(path)
     manifest = {
         "format": _FORMAT,
         "step": step,
@@ -125,8 +125,8 @@ def _written(
         "sha256": hashes,
     }
     (work / _MANIFEST).write_text(json.dumps(manifest | {"seal": seal_of(manifest)}, indent=1))
-    _flush(work / _MANIFEST)
-    _flush(work)
+    flush(work / _MANIFEST)
+    flush(work)
     return work
 
 
@@ -136,7 +136,7 @@ def _named(folder: Path, step: int, work: Path) -> Path:
     if final.exists():  # a damaged one that was skipped on resume
         final.rename(folder / f"{_TEMPORARY}old-{final.name}")
     work.rename(final)
-    _flush(folder)
+    flush(folder)
     return final
 
 
@@ -300,30 +300,12 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def rename_durably(work: Path, final: Path) -> None:
-    """Give a finished folder its name, so that after a power cut it is whole or not there."""
-    for path in work.iterdir():
-        _flush(path)
-    _flush(work)
-    work.rename(final)
-    _flush(final.parent)
-
-
 def remove_entry(path: Path) -> None:
     """Remove a file, a link, or a folder with what it holds, if one is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     elif path.is_symlink() or path.exists():
         path.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    """Make the kernel write a file or a folder's entries to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_temporary(folder: Path) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from srl_agents.checkpoints.folder import rename_durably, seal_of, sha256_of
+from srl_agents.checkpoints.folder import seal_of, sha256_of
+from srl_agents.own_folders import rename_durably
 from srl_envs.errors import CheckpointError
 
 HASHES = "hashes.json"

@@ -37,11 +37,37 @@ class RandomOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectOptions:
-    """What a check is about."""
+    """What a check is about, or what is shared."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT")]
     """Of `srl verify-trainer`: a model (tiny, smollm2-135m, a folder, a hub id), or a recipe (a YAML file or
-    a shipped one by name). Of `srl reproduce`: EXPERIMENT/ARENA/ARM, as docs/report.md names it."""
+    a shipped one by name). Of `srl reproduce`: EXPERIMENT/ARENA/ARM, as docs/report.md names it. Of `srl
+    push`: the folder of a finished run, or of a board."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepositoryOptions:
+    """A repository of the hub that HF_ENDPOINT names, by default Hugging Face's."""
+
+    repository: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="OWNER/NAME")]
+    """Repository; of `srl pull` with @REVISION for a branch, tag or commit other than the newest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParentOptions:
+    """Where a new folder goes."""
+
+    out: Path = Path()
+    """Folder that gets the folder NAME."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialOptions:
+    """Whether it is for good."""
+
+    dry_run: bool = False
+    """Try it, and keep or send nothing: `srl train` takes one update on the model's architecture cut to two
+    layers with random weights, `srl push` prints which files would go."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +96,14 @@ class RunFolderOptions:
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of the run. To look at a run or to export it, its league store is enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions:
+    """The runs that are read."""
+
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
+    """Folders of runs of `srl train`; of finished ones for `srl league crossplay`."""
 
 
 @dataclass(frozen=True, kw_only=True)

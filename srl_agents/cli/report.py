@@ -6,11 +6,9 @@ import shlex
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import RunsOptions
 from srl_envs.errors import ConfigError, file_fault
 
 DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
@@ -27,12 +25,10 @@ Examples:
 REPORT = "report.html"
 
 
-@dataclass(frozen=True)
-class ReportOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(RunsOptions):
     """Which runs, and where to."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
-    """Folders of runs of `srl train`."""
     out: Path | None = None
     """The file to write; report.html in the first run's folder if absent."""
     open: bool = False

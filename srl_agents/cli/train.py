@@ -10,7 +10,7 @@ import tyro
 
 import srl_agents
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import NewRunOptions
+from srl_agents.cli.options import NewRunOptions, TrialOptions
 from srl_agents.recipes.loading import SHIPPED
 from srl_envs.errors import FaultError
 
@@ -39,13 +39,11 @@ Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 
 
 @dataclass(frozen=True)
-class TrainOptions(NewRunOptions):
+class TrainOptions(NewRunOptions, TrialOptions):
     """What to run and where."""
 
     force: bool = False
     """Begin although the plan finds too little memory."""
-    dry_run: bool = False
-    """Take one update on the model's architecture cut to two layers with random weights, and keep nothing."""
     more: int | None = None
     """Updates beyond those of the recipe in the folder of a run; only with such a folder."""
     profile: bool = False
@@ -100,7 +98,7 @@ def train(options: TrainOptions) -> int:
 
 
 def _say_where(run: Run) -> None:
-    from srl_agents.training.folder.adapter_export import FOLDERS
+    from srl_agents.training.folder.layout import FOLDERS
 
     folder, exported = run.folder, FOLDERS[run.recipe.parameters]
     print(

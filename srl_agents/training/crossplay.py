@@ -31,8 +31,7 @@ from srl_agents.recipes.sections.games import Game, arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
-from srl_agents.training.folder.adapter_export import FOLDERS
-from srl_agents.training.folder.layout import RECIPE
+from srl_agents.training.folder.layout import FOLDERS, RECIPE
 from srl_agents.training.parts.single import sampling_of
 from srl_envs.errors import ConfigError
 

@@ -190,9 +190,7 @@ TRAINER = {
     "evaluating": Point(MatchQueue, "done", 2, "look"),
     "reporting": Point(JSONLines, "write"),
     "freezing a version": Point(checkpoints, "keep_frozen"),
-    "checkpointing, the folder has no name yet": Point(
-        checkpoint_folder, "_flush", 2, "checkpoint"
-    ),
+    "checkpointing, the folder has no name yet": Point(checkpoint_folder, "flush", 2, "checkpoint"),
 }
 CODES = {"killed": (-signal.SIGKILL, 0), "hung": (STOPPED, 0), "slowed": (0,)}
 NAMED = {"killed": "", "hung": "phase_hung", "slowed": ""}
@@ -313,7 +311,7 @@ GENERATION = {
     "ordering": Point(MatchesAhead, "_order", 2),
     "training": Point(AdapterLearner, "apply_gradients", 2),
     "publishing": Point(LeagueVersions, "_publish", 2),
-    "checkpointing": Point(checkpoint_folder, "_flush", 2, "checkpoint"),
+    "checkpointing": Point(checkpoint_folder, "flush", 2, "checkpoint"),
 }
 
 

@@ -70,11 +70,17 @@ class FingerprintOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoardAgentOptions:
-    """One agent of a board."""
+class OneBoardOptions:
+    """The board that a command is about."""
 
     board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Folder of the board."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardAgentOptions(OneBoardOptions):
+    """One agent of a board."""
+
     agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT")]
     """Name of the agent on the board."""
     protocol: str = ""

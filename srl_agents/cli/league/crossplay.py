@@ -6,13 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
-
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, PlotOptions
+from srl_agents.cli.options import JSONOptions, PlotOptions, RunsOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -35,12 +32,10 @@ Examples:
 _CELL, _LEFT, _TOP = 76, 190, 60
 
 
-@dataclass(frozen=True)
-class CrossPlayOptions(PlotOptions, JSONOptions):
+@dataclass(frozen=True, kw_only=True)
+class CrossPlayOptions(PlotOptions, JSONOptions, RunsOptions):
     """Who plays, and how much."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of finished runs."""
     seeds: int = 32
     """For each two players; each is played in all seat rotations."""
 

@@ -69,7 +69,7 @@ def status(argv: list[str]) -> int:
         with LeagueStore(path, mode="read") as store:
             statuses = read_status(store, with_diagnostics=options.diagnostics)
         _require(statuses, path)
-        print(plain_json([_plain(status) for status in statuses], indent=2))
+        print(plain_json([plain(status) for status in statuses], indent=2))
     else:
         width = None if sys.stdout.isatty() else _PIPED_COLUMNS
         Console(soft_wrap=True, width=width).print(_look(path, options), highlight=False)
@@ -213,7 +213,8 @@ def _is_start(agent: str, agents: dict[str, AgentVersion]) -> bool:
     return any(other.parent == agent for other in agents.values())
 
 
-def _plain(status: Status) -> dict[str, Any]:
+def plain(status: Status) -> dict[str, Any]:
+    """Ratings of one environment as `--json` prints them."""
     return {
         "env_id": status.env_id,
         "options": status.options,

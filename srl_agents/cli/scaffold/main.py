@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import ParentOptions
 from srl_agents.cli.scaffold.packages import KINDS, write
 
 DESCRIPTION = f"""Write a small package that passes its kit at once; then change what it does.
@@ -23,16 +23,14 @@ Examples:
 """
 
 
-@dataclass(frozen=True)
-class NewOptions:
+@dataclass(frozen=True, kw_only=True)
+class NewOptions(ParentOptions):
     """What is written, and where."""
 
     kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="KIND")]
     """What the package adds."""
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """Name of the package, as in `import NAME`."""
-    out: Path = Path()
-    """Folder that gets the folder NAME."""
 
 
 def main(argv: list[str]) -> int:

@@ -16,18 +16,13 @@ from srl_agents.agents.prompt_file import PROMPT, Examples, write_prompt
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.ratings.pairs import Pairs, head_to_head
 from srl_agents.league.store.history import LeagueStore
-from srl_agents.models.weights.policy import Parameters
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import label_of
 from srl_agents.training.bases import LoadedBase
-from srl_agents.training.folder.layout import CHECKPOINTS, RECIPE
+from srl_agents.training.folder.layout import BEST, CHECKPOINTS, FOLDERS, RECIPE
 from srl_agents.training.folder.model_cards import base_of, model_card
 from srl_envs.errors import ConfigError
 
-FOLDERS: Mapping[Parameters, str] = {"lora": "adapters", "full": "models"}
-"""Within a run's folder, by what learns."""
-BEST = "-best"
-"""Follows a learner's name for its best, not its last, weights."""
 _CONFIG = "adapter_config.json"
 
 

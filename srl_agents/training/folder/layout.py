@@ -28,6 +28,10 @@ REPLIES_AHEAD = "replies_ahead.jsonl"
 """Replies of endpoints in matches that the generation process plays; `REPLIES` has those of the others."""
 SHARED_BASE = "shared_base.safetensors"
 """The base's weights, while two processes map them."""
+FOLDERS: Mapping[str, str] = {"lora": "adapters", "full": "models"}
+"""Exported weights within a run's folder, by what learns."""
+BEST = "-best"
+"""Follows a learner's name for its best, not its last, weights."""
 _UNFINISHED = f"{RECIPE}.tmp"
 _BEFORE = (_UNFINISHED, REPLIES, SENT)
 """Files that may exist before the recipe does."""
