@@ -393,6 +393,30 @@ register(
 )
 
 register(
+    id="test_and_code-v0",
+    entry_point=f"{_CODING}.teams.test_and_code:CodeAndTests",
+    mode="cooperative",
+    summary="One writes tests, the other the program; both learn where the two disagree.",
+    held_out=True,
+    runs_programs=True,
+    bots={
+        "random": f"{_CODING}.teams.test_and_code_bots:random_bot",
+        "middle": f"{_CODING}.teams.test_and_code_bots:middle_bot",
+        "strong": f"{_CODING}.teams.test_and_code_bots:strong_bot",
+        "held_out": f"{_CODING}.teams.test_and_code_bots:held_out_bot",
+    },
+    options={
+        "players": "2, or 1 that tests and codes (2)",
+        "rounds": "tests and programs, 1 to 3 (2)",
+        "tests": "most tests in a suite, 1 to 6 (4)",
+        "difficulty": "1 to 5 (2)",
+        "families": "kinds of problem to draw from (all)",
+        "hidden_inputs": "hidden test inputs per problem (20)",
+        "reward": "sparse, or shaped: the same sum is paid reply by reply (sparse)",
+    },
+)
+
+register(
     id="spec_golf-v0",
     entry_point=f"{_CODING}.spec_golf:SpecGolf",
     mode="competitive",

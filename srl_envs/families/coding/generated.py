@@ -53,6 +53,11 @@ class GeneratedTask(Task):
         """A small input."""
         return self.family.draw_input(rng, self.parameters, "small")
 
+    def wrong_programs(self) -> list[str]:
+        """The right program with one mistake, for each mistake that can be seeded into it."""
+        bugs = self.family.bugs_of(self.parameters)
+        return [self.family.source(self.parameters, [bug]) for bug in bugs]
+
     def references(self, tests: Sequence[str]) -> dict[str, Any]:
         """Calls with the reference's answers."""
         return {

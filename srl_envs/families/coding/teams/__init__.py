@@ -1,0 +1,1 @@
+"""Teams that write programs, each seat with a part of its own."""
