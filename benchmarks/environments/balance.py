@@ -40,6 +40,7 @@ SEEDS = {
     "sudoku-v0": 20,
     "sokoban-v0": 16,
     "spec_golf-v0": 8,
+    "test_and_code-v0": 12,
     "undercover-v0": 30,
     "word_chain-v0": 20,
 }

@@ -8,6 +8,7 @@ import pytest
 
 from srl_envs import register, registry, spec
 from srl_envs.families.coding.code_duel import CodeDuel
+from srl_envs.families.coding.teams.test_and_code import CodeAndTests
 from srl_envs.families.reasoning.math_duel import MathDuel
 from srl_envs.families.reasoning.solve_and_verify import SolveAndVerify
 from srl_envs.families.workflow.plan_path import PlanPath
@@ -42,6 +43,13 @@ class VerifiedTask(SolveAndVerify):
         super().__init__(players=1)
 
 
+class LoneCoder(CodeAndTests):
+    """The lone version of a third."""
+
+    def __init__(self) -> None:
+        super().__init__(players=1)
+
+
 @pytest.mark.parametrize(
     ("duel", "task", "episodes"),
     [
@@ -49,6 +57,7 @@ class VerifiedTask(SolveAndVerify):
         pytest.param("code_duel-v0", "CodeTask", 1, marks=pytest.mark.nightly),
         pytest.param("plan_path-v0", "PathTask", 1, marks=pytest.mark.nightly),
         pytest.param("solve_and_verify-v0", "VerifiedTask", 4, marks=pytest.mark.nightly),
+        pytest.param("test_and_code-v0", "LoneCoder", 1, marks=pytest.mark.nightly),
     ],
 )
 def test_one_player_alone_has_a_game_that_keeps_the_contract(
