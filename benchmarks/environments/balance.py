@@ -42,6 +42,7 @@ SEEDS = {
     "spec_golf-v0": 8,
     "test_and_code-v0": 12,
     "undercover-v0": 30,
+    "werewolf-v0": 40,
     "word_chain-v0": 20,
 }
 """Environments whose bots search or run programs get fewer."""

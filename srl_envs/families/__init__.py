@@ -10,6 +10,7 @@ _CODING = "srl_envs.families.coding"
 _CARDS = "srl_envs.families.cards"
 _TEAMWORK = "srl_envs.families.teamwork"
 _WORDS = "srl_envs.families.words"
+_TABLES = "srl_envs.families.tables"
 _WORKFLOW = "srl_envs.families.workflow"
 _NUMERIC = "srl_envs.wrappers.numeric"
 
@@ -76,6 +77,28 @@ register(
         "hidden_inputs": "hidden test inputs per problem (20)",
         "attack_rounds": "0 or 1 rounds of attacking inputs (1; with tasks or one player always 0)",
         "tasks": "rows of humaneval:PATH or mbpp:PATH instead of generated tasks",
+    },
+)
+
+register(
+    id="werewolf-v0",
+    entry_point=f"{_TABLES}.werewolf:Werewolf",
+    mode="mixed",
+    seats=7,
+    summary="Find the werewolves among you by talk and votes, before they have killed the village.",
+    held_out=True,
+    bots={
+        "random": f"{_TABLES}.werewolf_bots:random_bot",
+        "silent": f"{_TABLES}.werewolf_bots:silent_bot",
+        "middle": f"{_TABLES}.werewolf_bots:middle_bot",
+        "strong": f"{_TABLES}.werewolf_bots:strong_bot",
+        "held_out": f"{_TABLES}.werewolf_bots:held_out_bot",
+    },
+    options={
+        "players": "5 to 10; one werewolf below 7, three of 10, else two (7)",
+        "days": "after which the werewolves win, 2 to 5 (4)",
+        "talks": "rounds of talk each day, 0 to 2 (1)",
+        "message_chars": "longest message, 20 to 160 (120)",
     },
 )
 

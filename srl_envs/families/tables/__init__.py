@@ -1,0 +1,1 @@
+"""Games for a full table, with sides, open talk and votes."""
