@@ -49,9 +49,16 @@ def say(game: CodeAndTests, state: Bench, *bodies: str) -> Bench:
     return state
 
 
+def paid_by(game: CodeAndTests, state: Bench) -> float:
+    """What every seat is paid for a game that is over."""
+    outcome = game.returns(state)
+    assert outcome is not None
+    assert set(outcome) == {outcome[0]}
+    return outcome[0]
+
+
 START = team().new(Streams(0))
-TASK = known_task(team().observe(START, CODER))
-assert TASK is not None
+TASK = next(iter(filter(None, [known_task(team().observe(START, CODER))])))
 RIGHT = TASK.program()
 HIDDEN = [str(bots.right(TASK, json.loads(text))) for text in START.hidden]
 """True tests: the hidden inputs with their answers."""
@@ -127,7 +134,7 @@ def test_tests_are_worth_their_truth_times_what_they_find(
 
 def test_a_right_program_and_true_tests_that_find_everything_pay_one() -> None:
     game = team(rounds=1, tests=6)
-    tests = [str(bots.right(TASK, data)) for data in TASK.family.edge_inputs(TASK.parameters)][:6]  # type: ignore[union-attr]
+    tests = [str(bots.right(TASK, data)) for data in TASK.family.edge_inputs(TASK.parameters)][:6]
     state = say(game, START, "\n".join(tests), RIGHT)
     assert state.true == len(tests) - sum(
         read_tests(t, 1)[0].input in START.examples for t in tests
@@ -140,7 +147,7 @@ def test_a_right_program_and_true_tests_that_find_everything_pay_one() -> None:
 
 def test_no_tests_copied_examples_and_tests_that_only_agree_with_the_program_pay_nothing() -> None:
     game = team(rounds=1)
-    examples = [str(bots.right(TASK, json.loads(text))) for text in START.examples]  # type: ignore[arg-type]
+    examples = [str(bots.right(TASK, json.loads(text))) for text in START.examples]
     colluding = [test.rpartition(" ")[0] + " 0" for test in HIDDEN if not test.endswith(" 0")][:4]
     for tests in (NO_TESTS, "\n".join(examples), "\n".join(colluding)):
         state = say(game, START, tests, ZERO)
@@ -154,7 +161,7 @@ def test_an_untrue_test_costs_its_share() -> None:
     honest = say(game, START, HIDDEN[0], ZERO)
     mixed = say(game, START, f"{HIDDEN[0]}\n{untrue(HIDDEN[1])}", ZERO)
     assert honest.found == mixed.found > 0
-    worth = [game.returns(state)[0] - 0.6 * state.right / 20 for state in (honest, mixed)]  # type: ignore[index]
+    worth = [paid_by(game, state) - 0.6 * state.right / 20 for state in (honest, mixed)]
     assert worth[1] == pytest.approx(worth[0] / 2)
 
 
@@ -163,7 +170,7 @@ def test_only_the_last_tests_and_the_last_program_count() -> None:
     better = say(game, START, untrue(HIDDEN[0]), ZERO, HIDDEN[0], RIGHT)
     worse = say(game, START, HIDDEN[0], RIGHT, untrue(HIDDEN[0]), ZERO)
     assert (better.right, better.true, worse.true) == (20, 1, 0)
-    assert game.returns(better)[0] > 0.6 > game.returns(worse)[0]  # type: ignore[index]
+    assert paid_by(game, better) > 0.6 > paid_by(game, worse)
     kept = say(game, START, HIDDEN[0], RIGHT, KEEP, "Keep.")
     assert game.returns(kept) == game.returns(better)
     with pytest.raises(IllegalMoveError):
@@ -174,7 +181,8 @@ def test_shaped_rewards_pay_the_same_sum_reply_by_reply() -> None:
     bodies = (HIDDEN[0], ZERO, f"{HIDDEN[0]}\n{HIDDEN[1]}", RIGHT)
     sparse, shaped = team(), team(reward="shaped")
     assert sparse.earned(START) is None
-    paid = [shaped.earned(say(shaped, START, *bodies[:k]))[0] for k in range(5)]  # type: ignore[index]
+    earned = [shaped.earned(say(shaped, START, *bodies[:k])) or () for k in range(5)]
+    paid = [first for first, _ in earned]
     assert paid[0] == 0.0 < paid[1] < paid[4]
     assert (paid[4],) * 2 == pytest.approx(sparse.returns(say(sparse, START, *bodies)))
     assert shaped.returns(say(shaped, START, *bodies)) == sparse.returns(
@@ -267,10 +275,8 @@ def test_a_lone_player_has_as_many_replies_over_the_same_texts() -> None:
     text = game.observe(state, 0)
     assert "| def solve(data):" in text
     assert "The program gave 0." in text
-    assert (
-        game.returns(say(game, state, KEEP, RIGHT))
-        == pair.returns(say(pair, START, HIDDEN[0], ZERO, KEEP, RIGHT))[:1]
-    )  # type: ignore[index]
+    together = say(pair, START, HIDDEN[0], ZERO, KEEP, RIGHT)
+    assert paid_by(game, say(game, state, KEEP, RIGHT)) == paid_by(pair, together)
 
 
 # -- bots, options, faults ---------------------------------------------------------------------
@@ -286,9 +292,7 @@ def played(game: CodeAndTests, names: tuple[str, ...], seed: int) -> float:
         (seat,) = game.to_move(state)
         body = parse_reply(seats[seat](game.observe(state, seat)), game.max_action_chars)[0]
         state = game.apply(state, {seat: game.parse(state, seat, str(body))})
-    outcome = game.returns(state)
-    assert outcome is not None
-    return outcome[0]
+    return paid_by(game, state)
 
 
 @pytest.mark.parametrize("players", [1, 2])
@@ -331,7 +335,7 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_a_sandbox_that_fails_voids_the_episode() -> None:
-    game = CodeAndTests(executor=InProcess("infrastructure"))  # type: ignore[arg-type]
+    game = team(executor=InProcess("infrastructure"))
     with pytest.raises(SandboxError):
         say(game, START, HIDDEN[0], ZERO)
 

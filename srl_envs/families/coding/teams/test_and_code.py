@@ -17,7 +17,12 @@ tests. ``sparse`` pays it at the end; ``shaped`` pays the same sum reply by repl
 
 Tasks are the generated ones of the coding games, held out by family and variant.
 
-Levels: `difficulty=1, rounds=1, tests=1` first; then two rounds, more tests, and difficulty up to 5.
+Levels: `difficulty=1, rounds=1, tests=1` first; then two rounds, more tests, and difficulty up to 5. There is
+no level at which a program without a thought earns much.
+
+Baselines, teams over 60 tasks of train: strong 0.94 (right programs; the wrong ones that its tests find are 0.86
+of all), held out 0.93, middle 0.66, random 0.03; at the first level 0.86, 0.75, 0.40 and 0.02. Tests chosen
+with the wrong programs at hand would find all of them in every task tried, so 1 can be reached.
 """
 
 from __future__ import annotations
