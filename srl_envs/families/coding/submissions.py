@@ -110,7 +110,7 @@ def read_tests(body: str, most: int) -> tuple[Case, ...]:
     Whether they are inputs of the problem, and the answers right, is for its reference to say.
 
     Raises:
-        IllegalMoveError: a line is no such test, one is too long, two have the same input, or there
+        IllegalMoveError: a line is not such a test, one is too long, two have the same input, or there
             are none or too many.
     """
     lines = [line.strip() for line in without_fence(body.strip()).splitlines() if line.strip()]
@@ -135,7 +135,7 @@ def _case(line: str) -> Case:
         answer, end = _DECODER.raw_decode(line, arrow.end())
     except json.JSONDecodeError as error:
         raise IllegalMoveError(
-            f"a test holds what is no JSON ({error.msg} at character {error.pos} of its line)"
+            f"a test holds what is not JSON ({error.msg} at character {error.pos} of its line)"
         ) from None
     except RecursionError:
         raise IllegalMoveError("the JSON is nested too deeply") from None

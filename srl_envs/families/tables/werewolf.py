@@ -3,15 +3,15 @@
 Mixed payoffs, 5 to 10 seats. Roles are dealt in secret: werewolves, one seer, one doctor, villagers. Each
 night the werewolves name whom to kill, the seer looks at one player, and the doctor protects one. Each day
 all who are in speak in turn, one line each that all read, and then vote at the same moment; who gets most
-votes is out, a tie removes nobody. Roles are shown when a player leaves. The village wins when no werewolf
-is left; the werewolves win when they are as many as the others, or when the days are used up.
+votes is out, a tie removes no player. Roles are shown when a player leaves. The village wins when no
+werewolf is left; the werewolves win when they are as many as the others, or when the days are used up.
 
 A seat gets 0.75 or -0.75 by its side, and up to 0.25 either way for its own part: a seat of the village by
 the share of its votes that named a werewolf, a werewolf by not being voted out. Otherwise one seat of seven
 would learn from a result that the six others decide. Werewolves who name different players leave it to
 chance, which is dealt before the game, so that any episode can be continued from any point.
 
-Talk is open and costs nothing, so a score among copies of one policy says little: they could agree on any
+Talk is open and costs nothing, so a score among copies of one policy means little: they could agree on any
 code. The boards therefore seat a policy among other ones (`focal_return`).
 
 A deal of roles, seat by seat, belongs to one split.
@@ -43,8 +43,8 @@ PLAYERS, DAYS, TALKS, MESSAGE_CHARS = 7, 4, 1, 120
 """Default options."""
 SIDE_PAY, OWN_PAY = 0.75, 0.25
 SILENCE = "..."
-"""What a seat says that says nothing."""
-NOBODY = -1
+"""The message of a seat that has none."""
+NO_SEAT = -1
 _CHATTER = (
     "I",
     "think",
@@ -71,13 +71,13 @@ class Village(NamedTuple):
     luck: tuple[tuple[int, ...], ...]
     """Per night, the seats in the order in which chance prefers them as victims."""
     nights: tuple[tuple[int, ...], ...] = ()
-    """Per night and seat, whom it named; `NOBODY` for seats that slept."""
+    """Per night and seat, whom it named; `NO_SEAT` for seats that slept."""
     killed: tuple[int, ...] = ()
     """Per night, who was killed."""
     said: tuple[tuple[int, int, str], ...] = ()
     """Day, seat and words of each message."""
     votes: tuple[tuple[int, ...], ...] = ()
-    """Per day and seat, whom it named; `NOBODY` for seats that were out."""
+    """Per day and seat, whom it named; `NO_SEAT` for seats that were out."""
     out: tuple[int, ...] = ()
     """Per day, who was voted out."""
     log: str = ""
@@ -123,10 +123,10 @@ def victim(named: Sequence[int], luck: Sequence[int]) -> int:
 
 
 def voted_out(votes: Sequence[int]) -> int:
-    """The seat that most votes name; `NOBODY` where two or more lead."""
+    """The seat that most votes name; `NO_SEAT` where two or more lead."""
     counts = [votes.count(seat) for seat in range(len(votes))]
     most = max(counts)
-    return counts.index(most) if counts.count(most) == 1 else NOBODY
+    return counts.index(most) if counts.count(most) == 1 else NO_SEAT
 
 
 def payoffs(state: Village) -> tuple[float, ...]:
@@ -137,7 +137,7 @@ def payoffs(state: Village) -> tuple[float, ...]:
         if role == WEREWOLF:
             own = -1.0 if seat in state.out else 1.0
         else:
-            cast = [vote[seat] for vote in state.votes if vote[seat] != NOBODY]
+            cast = [vote[seat] for vote in state.votes if vote[seat] != NO_SEAT]
             right = sum(state.roles[named] == WEREWOLF for named in cast)
             own = 2.0 * right / len(cast) - 1.0 if cast else 0.0
         side = 1.0 if (role == WEREWOLF) != village_won else -1.0
@@ -241,7 +241,7 @@ class Werewolf(Game[Village, Move]):
             )
         for number, named in enumerate(state.nights, 1):
             if learnt := _learnt(state, seat, named):
-                lines.append(f"Night {number}, for you alone: {learnt}.")
+                lines.append(f"Night {number}, only for you: {learnt}.")
         return "\n".join(lines) + f"\n{state.log}{self._status(state, seat)}\n"
 
     def _status(self, state: Village, seat: int) -> str:
@@ -272,7 +272,7 @@ class Werewolf(Game[Village, Move]):
         if role == WEREWOLF:
             return [other for other in inside if state.roles[other] != WEREWOLF]
         if role == DOCTOR:
-            last = state.nights[-1][seat] if state.nights else NOBODY
+            last = state.nights[-1][seat] if state.nights else NO_SEAT
             return [other for other in inside if other != last]
         return [other for other in inside if other != seat]
 
@@ -284,7 +284,7 @@ class Werewolf(Game[Village, Move]):
             return message
         choices = self._choices(state, seat)
         named = _NAMED.fullmatch(" ".join(body.lower().split()))
-        choice = int(named.group(1)) if named else NOBODY
+        choice = int(named.group(1)) if named else NO_SEAT
         require_action(choice in choices, f"name one of {_names(choices)}")
         return choice
 
@@ -295,7 +295,7 @@ class Werewolf(Game[Village, Move]):
             day = len(state.votes)
             line = f"Day {day + 1}, {seat_name(seat)}: {quoted(str(words))}\n"
             return state._replace(said=(*state.said, (day, seat, str(words))), log=state.log + line)
-        named = tuple(int(actions.get(seat, NOBODY)) for seat in range(self.seats))
+        named = tuple(int(actions.get(seat, NO_SEAT)) for seat in range(self.seats))
         return _morning(state, named) if is_night(state) else _evening(state, named)
 
     def returns(self, state: Village) -> tuple[float, ...] | None:
@@ -321,7 +321,7 @@ class Werewolf(Game[Village, Move]):
     def components(self, state: Village, seat: int) -> Mapping[str, float]:
         """``werewolf``, ``won``, ``out``: 1 or 0; ``votes_right``: votes that named a werewolf."""
         wolf = state.roles[seat] == WEREWOLF
-        right = [vote[seat] for vote in state.votes if vote[seat] != NOBODY]
+        right = [vote[seat] for vote in state.votes if vote[seat] != NO_SEAT]
         won = self._over(state) and wolf == bool(wolves_in(state))
         return {
             "werewolf": float(wolf),
@@ -342,7 +342,7 @@ class Werewolf(Game[Village, Move]):
             roles[s] = other.roles[s] if s in taken else left.pop()
         shared = {seat, *known} if state.roles[seat] == WEREWOLF else {seat}
         nights = tuple(
-            tuple(to if s in shared else NOBODY for s, to in enumerate(named))
+            tuple(to if s in shared else NO_SEAT for s, to in enumerate(named))
             for named in state.nights
         )
         return state._replace(roles=tuple(roles), luck=other.luck, nights=nights)
@@ -362,13 +362,13 @@ class Werewolf(Game[Village, Move]):
 
 
 def known_roles(state: Village, seat: int) -> set[int]:
-    """Seats whose role a seat knows: its own, those that left, fellow werewolves, and whom it looked at."""
-    known = {seat, *state.out, *state.killed} - {NOBODY}
+    """Seats whose role a seat can see: its own, those that left, fellow werewolves, and whom it looked at."""
+    known = {seat, *state.out, *state.killed} - {NO_SEAT}
     role = state.roles[seat]
     if role == WEREWOLF:
         known |= {other for other, r in enumerate(state.roles) if r == WEREWOLF}
     if role == SEER:
-        known |= {named[seat] for named in state.nights} - {NOBODY}
+        known |= {named[seat] for named in state.nights} - {NO_SEAT}
     return known
 
 
@@ -382,13 +382,13 @@ def _took(left: list[int], role: int) -> bool:
 
 def _morning(state: Village, named: tuple[int, ...]) -> Village:
     """The day after a night in which the seats named these."""
-    night, killed = len(state.nights), NOBODY
+    night, killed = len(state.nights), NO_SEAT
     if night:
         killed = victim([named[wolf] for wolf in wolves_in(state)], state.luck[night])
     protected = [named[s] for s in living(state) if state.roles[s] == DOCTOR]
-    if killed in (NOBODY, *protected):
-        killed = NOBODY
-        line = "nobody was killed"
+    if killed in (NO_SEAT, *protected):
+        killed = NO_SEAT
+        line = "no player was killed"
     else:
         line = f"{seat_name(killed)} was killed and was a {ROLES[state.roles[killed]]}"
     return state._replace(
@@ -402,10 +402,10 @@ def _evening(state: Village, votes: tuple[int, ...]) -> Village:
     """The night after a vote."""
     gone = voted_out(votes)
     cast = ", ".join(
-        f"{seat_name(s)} for {seat_name(to)}" for s, to in enumerate(votes) if to != NOBODY
+        f"{seat_name(s)} for {seat_name(to)}" for s, to in enumerate(votes) if to != NO_SEAT
     )
-    if gone == NOBODY:
-        line = "A tie: nobody is out"
+    if gone == NO_SEAT:
+        line = "A tie: no player is out"
     else:
         line = f"{seat_name(gone)} is out and was a {ROLES[state.roles[gone]]}"
     return state._replace(
@@ -416,9 +416,9 @@ def _evening(state: Village, votes: tuple[int, ...]) -> Village:
 
 
 def _learnt(state: Village, seat: int, named: Sequence[int]) -> str:
-    """What a seat alone, or werewolves alone, know of a night."""
+    """What only a seat, or only werewolves, learn of a night."""
     to, role = named[seat], state.roles[seat]
-    if to == NOBODY:
+    if to == NO_SEAT:
         return ""
     if role == SEER:
         is_wolf = "is" if state.roles[to] == WEREWOLF else "is not"
@@ -428,7 +428,7 @@ def _learnt(state: Village, seat: int, named: Sequence[int]) -> str:
     return ", ".join(
         f"{'you' if s == seat else seat_name(s)} named {seat_name(other)}"
         for s, other in enumerate(named)
-        if state.roles[s] == WEREWOLF and other != NOBODY
+        if state.roles[s] == WEREWOLF and other != NO_SEAT
     )
 
 
@@ -456,7 +456,7 @@ def _rules(players: int, days: int, talks: int, message_chars: int) -> str:
         f"Each night the werewolves name whom to kill{differ}, the seer learns of one player whether it is "
         "a werewolf, and the doctor protects one player, also itself, but not the same twice in a row; "
         "who is protected is not killed. In the first night only the seer acts. Each day all who are in "
-        f"{speak}vote at the same time; who gets most votes is out, a tie removes nobody. The role of a "
+        f"{speak}vote at the same time; who gets most votes is out, a tie removes no player. The role of a "
         "player who leaves is shown.\n"
         "The village wins when no werewolf is left. The werewolves win when they are as many as the "
         f"others, or after the vote of day {days}.\n"

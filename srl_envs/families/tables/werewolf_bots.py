@@ -21,8 +21,8 @@ Bot = Callable[[str], str]
 _PLAYERS = re.compile(r"^WEREWOLF\. Of (\d+) players", re.MULTILINE)
 _ME = re.compile(r"^You are player_(\d)\. Your role: (\w+)\.$", re.MULTILINE)
 _FELLOWS = re.compile(r"^Werewolves beside you: (.*)\.$", re.MULTILINE)
-_LOOKED = re.compile(r"^Night \d+, for you alone: player_(\d) (is|is not) a werewolf\.$", re.M)
-_PROTECTED = re.compile(r"^Night \d+, for you alone: you protected player_(\d)\.$", re.MULTILINE)
+_LOOKED = re.compile(r"^Night \d+, only for you: player_(\d) (is|is not) a werewolf\.$", re.M)
+_PROTECTED = re.compile(r"^Night \d+, only for you: you protected player_(\d)\.$", re.MULTILINE)
 _LEFT = re.compile(r"player_(\d) (?:was killed|is out) and was a (\w+)\.$", re.MULTILINE)
 _SAID = re.compile(r'^Day (\d), player_(\d): "(.*)"$', re.MULTILINE)
 _VOTE_LINE = re.compile(r"^Day \d, vote: (.*?)\. (?:A tie|player_\d is out)", re.MULTILINE)
@@ -47,7 +47,7 @@ class Talk(NamedTuple):
     called: tuple[tuple[int, bool], ...]
     """Players, and whether they are called werewolves."""
     votes: int
-    """Whom it says it votes for; -1 for none."""
+    """Whom it announces to vote for; -1 for none."""
 
 
 class Seen(NamedTuple):
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     looked: dict[int, bool]
     """Whom the seer looked at, and whether they are werewolves."""
     protected: int
-    """Whom the doctor protected last; -1 for nobody."""
+    """Whom the doctor protected last; -1 for none."""
     shown: dict[int, str]
     """Roles of those who left."""
     talk: tuple[Talk, ...]
@@ -141,13 +141,13 @@ def random_bot(rng: np.random.Generator) -> Bot:
 
 
 def silent_bot(rng: np.random.Generator) -> Bot:
-    """Says nothing; names like the middle bot."""
+    """Silent; names like the middle bot."""
     name = middle_bot(rng)
     return lambda text: action(SILENCE) if read(text).speaks else name(text)
 
 
 def middle_bot(rng: np.random.Generator) -> Bot:
-    """Honest in the village: a seer says what it saw, the others believe the first seer; wolves lie low."""
+    """Honest in the village: its seer reports what it saw and is believed; its wolves lie low."""
 
     def act(text: str) -> str:
         seen = read(text)
@@ -294,7 +294,7 @@ def _accuser(seen: Seen) -> int:
 
 
 def _spoken(seen: Seen, target: int) -> str:
-    """What the strong bot says before it votes for the target."""
+    """Words of the strong bot before it votes for the target."""
     vote = f"I vote for {seat_name(target)}."
     rivals = [seat for seat in seen.seers() if seat != seen.me]
     if seen.role == "seer" and (any(seen.looked.values()) or rivals or seen.day > 1):

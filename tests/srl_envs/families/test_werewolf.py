@@ -17,7 +17,7 @@ from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.tables.werewolf import (
     DOCTOR,
-    NOBODY,
+    NO_SEAT,
     SEER,
     SILENCE,
     VILLAGER,
@@ -51,7 +51,7 @@ def name(game: Werewolf, state: Village, **named: int) -> Village:
 
 
 def talk(game: Werewolf, state: Village, **said: str) -> Village:
-    """All speak; ``s3="..."`` is what seat 3 says."""
+    """All speak; ``s3="..."`` are the words of seat 3."""
     while game._talking(state):
         (seat,) = game.to_move(state)
         words = game.parse(state, seat, said.get(f"s{seat}", SILENCE))
@@ -84,7 +84,7 @@ def test_the_pack_kills_whom_most_name_or_chance_prefers(named: list[int], kille
 
 @pytest.mark.parametrize(
     ("votes", "gone"),
-    [((1, 0, 0), 0), ((1, 2, 0), NOBODY), ((NOBODY, 2, 1, 2), 2), ((1, 0, 1, 0), NOBODY)],
+    [((1, 0, 0), 0), ((1, 2, 0), NO_SEAT), ((NO_SEAT, 2, 1, 2), 2), ((1, 0, 1, 0), NO_SEAT)],
 )
 def test_a_plurality_removes_and_a_tie_does_not(votes: tuple[int, ...], gone: int) -> None:
     assert voted_out(votes) == gone
@@ -93,14 +93,14 @@ def test_a_plurality_removes_and_a_tie_does_not(votes: tuple[int, ...], gone: in
 def test_in_the_first_night_only_the_seer_acts() -> None:
     assert GAME.to_move(START) == (2,)
     assert living(DAY_1) == list(range(7))
-    assert "Night 2: nobody was killed." not in DAY_1.log
+    assert "Night 2: no player was killed." not in DAY_1.log
     assert GAME.to_move(NIGHT_2) == (0, 1, 2, 3)
 
 
 def test_who_is_protected_is_not_killed_and_nobody_is_protected_twice_in_a_row() -> None:
     saved = name(GAME, NIGHT_2, w0=5, w1=5, w2=1, w3=5)
     assert 5 in living(saved)
-    assert saved.log.endswith("Night 2: nobody was killed.\n")
+    assert saved.log.endswith("Night 2: no player was killed.\n")
     dead = name(GAME, NIGHT_2, w0=5, w1=5, w2=1, w3=6)
     assert 5 not in living(dead)
     assert dead.log.endswith("Night 2: player_5 was killed and was a villager.\n")
@@ -157,7 +157,7 @@ def test_the_werewolves_win_after_the_last_day() -> None:
     state = vote(game, name(game, START, w2=0), 0)
     state = name(game, state, w1=4, w2=1, w3=4)
     over = name(game, state, **{f"v{s}": (s + 1) if s < 6 else 1 for s in living(state)})
-    assert over.out[-1] == NOBODY
+    assert over.out[-1] == NO_SEAT
     assert payoffs(over)[1] == 1.0
     assert payoffs(over)[0] == 0.75 - 0.25  # its side won without it
 
@@ -184,13 +184,13 @@ def test_a_deal_is_in_one_split() -> None:
 def test_only_the_seer_learns_what_it_looked_at_and_only_wolves_whom_wolves_name() -> None:
     state = name(GAME, NIGHT_2, w0=5, w1=6, w2=1, w3=6)
     texts = [GAME.observe(state, seat) for seat in range(7)]
-    assert "Night 1, for you alone: player_0 is a werewolf." in texts[2]
-    assert "Night 2, for you alone: player_1 is a werewolf." in texts[2]
-    assert "Night 2, for you alone: you named player_5, player_1 named player_6." in texts[0]
-    assert "Night 2, for you alone: you protected player_6." in texts[3]
+    assert "Night 1, only for you: player_0 is a werewolf." in texts[2]
+    assert "Night 2, only for you: player_1 is a werewolf." in texts[2]
+    assert "Night 2, only for you: you named player_5, player_1 named player_6." in texts[0]
+    assert "Night 2, only for you: you protected player_6." in texts[3]
     assert "Werewolves beside you: player_0." in texts[1]
     for seat in (4, 5, 6):
-        assert "for you alone" not in texts[seat]
+        assert "only for you" not in texts[seat]
         assert "beside you" not in texts[seat]
 
 
@@ -304,7 +304,7 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
         ("I am the seer. player_3 is a werewolf. I vote for player_3.", True, ((3, True),), 3),
         ("player_2 is not a werewolf, I'm the real seer", True, ((2, False),), -1),
         ("I think Player 4 must be the wolf. Voting player_4!", False, ((4, True),), 4),
-        ("player_1 says that he is the seer", False, (), -1),
+        ("player_1 claims to be the seer", False, (), -1),
         ("player_5 isn't a wolf; player_6 was not a werewolf", False, ((5, False), (6, False)), -1),
     ],
 )  # fmt: skip

@@ -10,15 +10,15 @@ gives the same answer, and the true ones are run on hidden wrong programs, the r
 each. The worth is the share of tests that are true, times the share of wrong programs that they find. So no
 test earns nothing, a test that agrees with a wrong program of one's own costs, and one that every program
 passes finds nothing. Tests that repeat an example of the statement are left out. arXiv:2510.11062 pays its
-tester for the golden program's passes alone, which trivial tests earn in full.
+tester only for the golden program's passes, which trivial tests earn in full.
 
 The outcome is 0.6 of the share of hidden inputs that the program answers right and 0.4 of the worth of the
 tests. ``sparse`` pays it at the end; ``shaped`` pays the same sum reply by reply, as it grows or shrinks.
 
 Tasks are the generated ones of the coding games, held out by family and variant.
 
-Levels: `difficulty=1, rounds=1, tests=1` first; then two rounds, more tests, and difficulty up to 5. There
-is no level at which a program without a thought earns much.
+Levels: `difficulty=1, rounds=1, tests=1` first; then two rounds, more tests, and difficulty up to 5. At no
+level does a program without a thought earn much.
 
 Baselines, teams over 60 tasks of train: strong 0.94 (right programs; the wrong ones that its tests find are
 0.86 of all), held out 0.93, middle 0.66, random 0.03; at the first level 0.86, 0.75, 0.40 and 0.02. Tests
