@@ -150,9 +150,9 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
     for names, words in (
         (("a", "b"), "only runs of the same games meet"),
         (("d", "b"), "only runs of the same games meet"),
-        (("e", "b"), "math_duel-v0: one seat"),
+        (("e", "b"), "math_duel-v0: tasks of one seat"),
         (("a", "c"), "has not exported 'bob'"),
-        (("a", "nowhere"), "holds no run"),
+        (("a", "nowhere"), "is not the folder of a run"),
     ):
         with pytest.raises(ConfigError, match=words):
             players_of([tmp_path / name for name in names])
