@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from leaderboards.reserved import Reserved, reservation, skeleton
-from srl_agents.league.agent_names import labels
+from srl_agents.league.agents import labels
 
 _PART = r"[A-Za-z0-9][A-Za-z0-9_.+\-]*"
 NAME = re.compile(rf"({_PART}/)?{_PART}(@(0|[1-9][0-9]{{0,9}}))?")

@@ -2,7 +2,8 @@
 
 A command that has a last line raises `KeyboardInterrupt(text)`; `srl` prints the text and exits with 128 plus
 the number of the signal. A signal that this process was started to ignore stays ignored, as Ctrl-C is in a
-shell's background jobs. Only the main thread may set handlers: in others nothing changes.
+shell's background jobs. Only the main thread may set handlers: in others nothing changes. `limit` bounds the
+time of what no signal can end.
 """
 
 from __future__ import annotations
@@ -253,3 +254,23 @@ def _restored() -> Iterator[bool]:
         for number, handler in before:
             if handler is not None:  # set outside Python
                 signal.signal(number, handler)
+
+
+@contextmanager
+def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iterator[None]:
+    """Call ``expired`` from another thread if the inside takes too long.
+
+    Args:
+        doing: what is done inside; what ``expired`` is called with.
+        deadline_s: seconds.
+        expired: is expected not to come back. What it refers to is freed by this thread:
+            the other one has ended when the inside has.
+    """
+    timer = threading.Timer(min(deadline_s, threading.TIMEOUT_MAX), expired, [doing])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()

@@ -19,9 +19,8 @@ from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy, seat_na
 from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, EpisodeOverError, nearest
 from srl_envs.registry import EnvSpec
-from srl_envs.turns.conduct import Conduct
+from srl_envs.turns.conduct import Conduct, Refusal, read_moves
 from srl_envs.turns.grammar import replies_of
-from srl_envs.turns.legal_moves import Refusal, read_moves
 from srl_envs.turns.prompt_header import write_header
 from srl_envs.turns.spaces import AnyText, LegalMoves, LegalText
 

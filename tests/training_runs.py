@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from srl_agents.league.agent_names import find_agent
+from srl_agents.league.agents import find_agent
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines

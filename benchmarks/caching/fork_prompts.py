@@ -5,7 +5,7 @@
 Matches of `tiny` against itself are played, then every decision of the first seat is answered again. Three
 counts stand beside each other: all prompt tokens of the branches' own replies, those that the engine
 computed, and the least possible, by a cache without limit that has read the matches
-(`srl_agents.caching.blocks`). Both orders of `Rollouts`, the embedded engine with its default cache.
+(`srl_agents.rollouts.asking`). Both orders of `Rollouts`, the embedded engine with its default cache.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from srl_agents.agents import ModelPolicy
-from srl_agents.caching.blocks import least_computed
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.sources import catalog
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Order, Rollouts
+from srl_agents.rollouts.asking import least_computed
 from srl_agents.rollouts.branches import branch_spec
 
 GAMES: dict[str, dict[str, Any]] = {

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
-from srl_agents.caching.blocks import least_computed
 from srl_agents.caching.simulation.traces import Trace, read_trace, renumbered, write_trace
 from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.engine import TransformersEngine
@@ -31,6 +30,7 @@ from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.asking import least_computed
 from srl_agents.rollouts.request_trace import RequestTrace
 from srl_envs.api.making import count_seats
 

@@ -22,7 +22,7 @@ from srl_agents.agents import ModelPolicy, ScriptedPolicy
 from srl_agents.league.matchmaking.arenas import Arena, Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
 from srl_agents.league.matchmaking.manager import BOT
-from srl_agents.league.matchmaking.points import mean_points
+from srl_agents.league.matchmaking.pair_record import mean_points
 from srl_agents.records import Episode, MatchSpec, WeightVersion
 from srl_agents.rollouts import Rollouts
 

@@ -28,8 +28,8 @@ import numpy as np
 import psutil
 
 from benchmarks.learning.child_process import commit
+from srl_agents.credit.batches import PER_AGE
 from srl_agents.metrics.sinks import METRICS, read_lines
-from srl_agents.training.loop.row_ages import PER_AGE
 
 RESULTS = Path("benchmarks/results/generation_ahead.json")
 CONTESTANTS = {

@@ -24,7 +24,7 @@ from srl_agents.agents.grammar import ModelName, parse
 from srl_agents.agents.resolver import Candidate, adapter_shape
 from srl_agents.league.agents import AgentVersion
 from srl_agents.models.sources.catalog import resolve
-from srl_agents.rollouts.seeds import sampling_key
+from srl_agents.rollouts.match import sampling_key
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError
 
 if TYPE_CHECKING:  # torch comes with it

@@ -19,7 +19,7 @@ from leaderboards.protocol import BOT
 from srl_agents.coordination.wire import from_bytes, to_bytes
 from srl_agents.interrupts import terminal_ignored_by_children
 from srl_agents.records import canonical_json
-from srl_agents.rollouts.seeds import bot_seed
+from srl_agents.rollouts.match import bot_seed
 from srl_envs import make, make_bot
 from srl_envs.api.episode import Transcript, play
 from srl_envs.child_imports import safe_children

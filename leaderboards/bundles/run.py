@@ -35,7 +35,7 @@ from srl_agents.engines.endpoint.reply_journal import REPLIES, ReplyJournal
 from srl_agents.engines.tasks import all_of
 from srl_agents.interrupts import EventLoop
 from srl_agents.league.ratings.intervals import Comparison, looks
-from srl_agents.league.store.schema import take_lock
+from srl_agents.league.store.database import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Order, Rollouts
 from srl_agents.rollouts.match_queue import Finished

@@ -24,7 +24,7 @@ from leaderboards.keys import (
     public_key_fault,
 )
 from leaderboards.registration.tickets import write_json
-from srl_agents.league.store.schema import take_lock
+from srl_agents.league.store.database import take_lock
 from srl_envs.errors import ConfigError, StoreError, file_fault
 from srl_envs.reading.settings import build, dump
 

@@ -6,13 +6,14 @@ version of the weights behind an engine; it has no state between turns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from srl_agents.engines.protocol import Engine, GenerationRequest
 from srl_agents.models.prompt import EarlierTurn, Example
 from srl_agents.records import WeightVersion
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy
+from srl_envs.turns.bots import Bot
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,14 @@ class ScriptedPolicy:
     """A bot of the environment that is being played."""
 
     bot: str
+    _made: dict[str, Bot] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Environment -> a bot that was loaded for it, and never plays."""
 
     def player(self, env_id: str, seed: int) -> TextPolicy:
         """A fresh bot for one seat of one episode."""
-        return make_bot(env_id, self.bot, seed)
+        if env_id not in self._made:
+            self._made[env_id] = make_bot(env_id, self.bot)
+        return self._made[env_id].reseeded(seed)
 
 
 @dataclass(frozen=True, slots=True)

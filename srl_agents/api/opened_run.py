@@ -9,7 +9,7 @@ from srl_agents.agents.grammar import BotName, ModelName
 from srl_agents.agents.prompt_file import read_prompt
 from srl_agents.agents.resolver import Candidate, Playing
 from srl_agents.api.text_agent import Agent, loaded_agent
-from srl_agents.league.agent_names import find_agent
+from srl_agents.league.agents import find_agent
 from srl_agents.league.matchmaking.manager import BOT
 from srl_agents.league.ratings.tables import Rating
 from srl_agents.league.standings import Gain, Status, gains_of, read_status

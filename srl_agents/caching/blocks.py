@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,17 +42,3 @@ def block_hashes(
         chain = hashlib.sha256(chain + block).digest()
         hashes.append(int.from_bytes(chain[:8], "big") >> 1)
     return tuple(hashes)
-
-
-def least_computed(prompts: Iterable[Sequence[int]]) -> int:
-    """Tokens that a cache without limit computes: every different prefix once, and each prompt's last token.
-
-    The last one has to pass, since the first token of a reply is drawn from what it gives.
-    """
-    least, before = 0, tuple[int, ...]()
-    for prompt in sorted(tuple(prompt) for prompt in prompts):
-        pairs = zip(before, prompt[:-1], strict=False)
-        most = min(len(before), len(prompt) - 1)
-        least += len(prompt) - next((n for n, (a, b) in enumerate(pairs) if a != b), most)
-        before = prompt[:-1]
-    return least

@@ -61,6 +61,10 @@ class Objectives:
         return self.longest_wait_s or _LONGEST * self.first_token_s
 
 
+NO_OBJECTIVES = Objectives()
+"""Nothing to hold."""
+
+
 class Candidate(NamedTuple):
     """Facts about a request that waits."""
 

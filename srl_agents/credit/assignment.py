@@ -57,7 +57,9 @@ class _Played:
             for seat in episode.spec.learner_seats
             if episode.spec.seats[seat] == policy
         ]
-        names = [(spec.schedule, spec.number) for spec in root_specs(episodes, seats)]
+        branched = any(e.spec.branch for e, _ in seats)
+        roots = root_specs(episodes, seats) if branched else [e.spec for e, _ in seats]
+        names = [(spec.schedule, spec.number) for spec in roots]
         number = {name: i for i, name in enumerate(dict.fromkeys(names))}
         return cls(
             seats,
@@ -65,7 +67,7 @@ class _Played:
             np.array([t.seat for _, t in seats], dtype=np.int64),
             np.array([e.valid for e, _ in seats], dtype=bool),
             np.array([e.spec.branch is None for e, _ in seats], dtype=bool),
-            Forest.of(episodes, seats) if any(e.spec.branch for e, _ in seats) else None,
+            Forest.of(episodes, seats) if branched else None,
         )
 
 
@@ -316,6 +318,12 @@ class CreditAssigner:
             )
         return shaping_rewards(potentials_EK, valid_EK, discount=self.settings.discount)
 
+    def _returns(self, rewards_EK: Floats, valid_EK: Flags) -> Floats:
+        """(E, K) what was paid from each turn on; an episode that counts as a whole is paid once."""
+        if self.settings.level == "episode":
+            return rewards_EK
+        return rewards_to_go(rewards_EK, valid_EK, discount=self.settings.discount)
+
     # --- against what ------------------------------------------------------------------------
 
     def _advantages(
@@ -327,7 +335,7 @@ class CreditAssigner:
         advantages_EK, flat_EK, metrics = self._estimator.advantages(
             Earned(
                 rewards_EK=rewards_EK,
-                returns_EK=rewards_to_go(rewards_EK, valid_EK, discount=settings.discount),
+                returns_EK=self._returns(rewards_EK, valid_EK),
                 valid_EK=valid_EK,
                 group_E=played.group_E,
                 seat_E=played.seat_E,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from srl_agents.records import (
 from srl_envs.errors import ShapeError
 
 Rows = TypeVar("Rows", bound=TrainingBatch)
+PER_AGE = "rows_lag:"
+"""Begins the names of metrics that count rows by age."""
 
 
 def training_batch(
@@ -146,6 +149,37 @@ def _rows_of(batch: TrainingBatch | None, part: str) -> list[tuple[int, ...]]:
     return [tuple(row[mask].tolist()) for row, mask in zip(ids, masks, strict=True)]
 
 
+def of_age(
+    batch: TrainingBatch, now: int, most: int | None
+) -> tuple[TrainingBatch | None, dict[str, float]]:
+    """Leave out rows that are too old.
+
+    Args:
+        batch: of one learner.
+        now: its present version.
+        most: steps that a row may be old; None: nothing was generated ahead, so nothing is left out or
+            counted by age.
+
+    Returns:
+        The rest, None where nothing is left, and metrics: ``version_lag``, the mean age of the rows that
+        are learned from; with ``most`` also the largest, the rows per age, and those that were dropped.
+    """
+    ages_R = np.array([now - version.number for version in batch.versions])
+    if most is None:
+        return batch, {"version_lag": float(ages_R.mean())}
+    young_R = ages_R <= most
+    metrics = {f"{PER_AGE}{age}": float(n) for age, n in sorted(Counter(ages_R.tolist()).items())}
+    metrics["rows_too_old"] = float((~young_R).sum())
+    if not young_R.any():
+        return None, metrics
+    metrics |= {
+        "rows": float(young_R.sum()),
+        "version_lag": float(ages_R[young_R].mean()),
+        "version_lag/max": float(ages_R[young_R].max()),
+    }
+    return (batch if young_R.all() else batch.take(np.flatnonzero(young_R))), metrics
+
+
 def _author(turn: Turn, learner: str) -> WeightVersion:
     """The version of the learner that wrote a turn."""
     version = WeightVersion.parse(turn.version) if turn.version else None
@@ -166,3 +200,10 @@ def _pad(
     for i, row in enumerate(rows):
         padded[i, width - len(row) if left else 0 :][: len(row)] = row
     return padded
+
+
+def same_shape(ndim: int, **arrays: NDArray[Any]) -> None:
+    """Raise ShapeError unless all arrays have ``ndim`` axes and one shape."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) != 1 or any(len(shape) != ndim for shape in shapes.values()):
+        raise ShapeError(f"expected arrays of {ndim} axes and one shape, got {shapes}.")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from srl_agents.credit.batches import same_shape
 from srl_agents.credit.returns import gae_over_tokens
-from srl_agents.credit.shapes import same_shape
 from srl_agents.records import CriticBatch, TrainingBatch, Turn
 from srl_envs.errors import ShapeError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.shapes import same_shape
+from srl_agents.credit.batches import same_shape
 
 _EPSILON = 1e-6
 """Added to deviations, so that a group of equal returns divides by no zero."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.shapes import same_shape
+from srl_agents.credit.batches import same_shape
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

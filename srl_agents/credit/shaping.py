@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.shapes import same_shape
+from srl_agents.credit.batches import same_shape
 
 
 def shaping_rewards(

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.shapes import same_shape
+from srl_agents.credit.batches import same_shape
 from srl_envs.errors import ConfigError
 
 Floats = NDArray[np.floating]

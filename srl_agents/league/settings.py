@@ -215,10 +215,6 @@ class EvaluationSettings:
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
 
-    def looks_at(self, update: int) -> bool:
-        """Whether an update ends with a look."""
-        return bool(self.every) and update % self.every == 0
-
     @property
     def opponents(self) -> tuple[str, ...]:
         """Ids of the bots and agents that learners are measured against."""

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from srl_agents.added_lines import add_lines
+from srl_agents.metrics.sinks import add_lines
 from srl_envs.errors import MemoryLimitError
 
 TRACE = "memory.jsonl"
@@ -200,6 +200,11 @@ class PhaseManager:
         for name in sorted(wanted - self._present):
             self._roles[name].come()
         self._present = wanted
+
+
+def phase_on(phase: str, base: str) -> str:
+    """Name of a phase in which one base has its turn; ``base`` is empty where it is the only one."""
+    return f"{phase}: {base}" if base else phase
 
 
 def give_back_free_memory() -> None:

@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
-from srl_agents.added_lines import add_lines
 from srl_agents.metrics.names import Record
 from srl_agents.records import plain_json
 
@@ -117,3 +116,16 @@ class TensorBoard:
     def close(self) -> None:
         """Flush the event file."""
         self._writer.close()
+
+
+def add_lines(path: Path, text: str) -> None:
+    """Append to a file; made if absent.
+
+    Raises:
+        OSError: it cannot be written; names the file, which may end with a part of the text.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:  # a full disk's names no file
+        raise OSError(error.errno, error.strerror, str(path)) from None

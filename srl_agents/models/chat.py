@@ -106,7 +106,7 @@ class ChatTokenizer:
         Raises:
             ConfigError: the chat template has no such words, or its tokens run over them.
         """
-        chat = self.prompt.messages("?")
+        chat = _messages(self.prompt, "?")
         whole = self._text(chat).removesuffix(self._opening_of_template)
         before: str = self.tokenizer.apply_chat_template(
             chat, add_generation_prompt=False, tokenize=False, **self.prompt.template_arguments
@@ -173,13 +173,13 @@ class ChatTokenizer:
     def _first_turn(self, observation: str, examples: tuple[Example, ...]) -> tuple[int, ...]:
         """All up to the first reply."""
         shown = tuple((self._broken_up(seen), self._broken_up(said)) for seen, said in examples)
-        chat = self.prompt.messages(self._broken_up(observation), shown)
+        chat = _messages(self.prompt, self._broken_up(observation), shown)
         return self._tokens(self._text(chat).removesuffix(self._opening_of_template))
 
     def _next_turn(self, observation: str) -> tuple[int, ...]:
         """All between a reply and the next one."""
         chat = [
-            *Prompt(system=self.prompt.system).messages("?"),
+            *_messages(Prompt(system=self.prompt.system), "?"),
             {"role": "assistant", "content": _ANY_REPLY},
             {"role": "user", "content": self._broken_up(observation)},
         ]
@@ -220,7 +220,7 @@ class ChatTokenizer:
         thoughts = self.prompt.thoughts
         if thoughts is None:
             return ""
-        text = self._text(self.prompt.messages("?"))
+        text = self._text(_messages(self.prompt, "?"))
         if text.rstrip().endswith(thoughts.close):
             raise ConfigError(
                 f"prompt.thoughts: the model's chat template ends thoughts at once, with "
@@ -251,3 +251,13 @@ def _special_tokens(tokenizer: Any) -> list[str]:
     """Texts that the tokenizer reads as one template token, longest first."""
     added = [t.content for t in tokenizer.added_tokens_decoder.values() if t.special]
     return sorted((t for t in added if len(t) > 1), key=len, reverse=True)
+
+
+def _messages(
+    prompt: Prompt, observation: str, examples: tuple[Example, ...] = ()
+) -> list[dict[str, str]]:
+    """The chat that ends with the observation; more examples follow the prompt's own."""
+    chat = [] if prompt.system is None else [{"role": "system", "content": prompt.system}]
+    for shown, reply in (*prompt.examples, *examples):
+        chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
+    return [*chat, {"role": "user", "content": observation}]

@@ -1,4 +1,4 @@
-"""Digests of weights: SHA-256 over names, types, shapes and bytes of their tensors."""
+"""What weights are: a SHA-256 of names, types, shapes and bytes of their tensors; and whether they fit."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from srl_agents.records import WeightVersion, canonical_json
+from srl_envs.errors import ModelError
 
 _DIGITS = 16
 """Hex digits of a digest that a version carries."""
@@ -102,3 +103,25 @@ def _computed(named: Sequence[tuple[str, torch.Tensor]]) -> Any:
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
         hashed.update(flat.view(torch.uint8).numpy().data)  # numpy has no bfloat16
     return hashed
+
+
+def check_fit(
+    name: str, shapes: Mapping[str, Sequence[int]], tensors: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse tensors that are not those of a version.
+
+    Raises:
+        ModelError: they have other names or shapes.
+    """
+    if shapes.keys() != tensors.keys():
+        odd = sorted(shapes.keys() ^ tensors.keys())[:3]
+        raise ModelError(
+            f"tensors do not fit {name!r}: {odd} differ; were they made on this base, "
+            "and for these lora.target_modules?"
+        )
+    for key, tensor in tensors.items():
+        if tuple(shapes[key]) != tuple(tensor.shape):
+            raise ModelError(
+                f"{key} of {name!r}: shape {tuple(tensor.shape)} does not fit "
+                f"{tuple(shapes[key])}; was it made with another lora_rank or base?"
+            )

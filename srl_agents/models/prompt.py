@@ -81,12 +81,3 @@ class Prompt:
     def __post_init__(self) -> None:
         if any(len(example) != 2 for example in self.examples):
             raise ConfigError("prompt.examples: each is a pair of an observation and a reply.")
-
-    def messages(
-        self, observation: str, examples: tuple[Example, ...] = ()
-    ) -> list[dict[str, str]]:
-        """The chat that ends with the observation; more examples follow the prompt's own."""
-        chat = [] if self.system is None else [{"role": "system", "content": self.system}]
-        for shown, reply in (*self.examples, *examples):
-            chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
-        return [*chat, {"role": "user", "content": observation}]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
-from srl_agents.caching.blocks import least_computed
 from srl_agents.engines.meter import EngineSpeed, MeteredEngine
 from srl_agents.engines.protocol import Engine, Generation, RepeatableEngine
 from srl_agents.engines.tasks import all_of
@@ -187,3 +186,17 @@ async def _limit(engine: Engine, deadline_s: float, replies: int) -> AsyncIterat
             f"{type(engine).__name__} gave {replies} replies not within {deadline_s:g} s: it hangs, or "
             "it is too slow for so many matches at once; raise the deadline or lower the concurrency."
         ) from None
+
+
+def least_computed(prompts: Iterable[Sequence[int]]) -> int:
+    """Tokens that a cache without limit computes: every different prefix once, and each prompt's last token.
+
+    The last one has to pass, since the first token of a reply is drawn from what it gives.
+    """
+    least, before = 0, tuple[int, ...]()
+    for prompt in sorted(tuple(prompt) for prompt in prompts):
+        pairs = zip(before, prompt[:-1], strict=False)
+        most = min(len(before), len(prompt) - 1)
+        least += len(prompt) - next((n for n, (a, b) in enumerate(pairs) if a != b), most)
+        before = prompt[:-1]
+    return least

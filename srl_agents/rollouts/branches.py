@@ -91,19 +91,17 @@ def number_of(spec: MatchSpec) -> int:
     return int(digest([spec.match_id])[:8], 16)
 
 
-def prefix_of(spec: MatchSpec, parents: Mapping[str, Episode]) -> Prefix | None:
-    """What a match keeps of its parent; None for a match from its start.
+def prefix_of(spec: MatchSpec, branch: Branch, parents: Mapping[str, Episode]) -> Prefix:
+    """What a branch keeps of its parent.
 
     Args:
         spec: of the match.
+        branch: that the match is.
         parents: match id -> episode, as it was played.
 
     Raises:
         ConfigError: the parent is not there, or is not the one that the branch was made of.
     """
-    branch = spec.branch
-    if branch is None:
-        return None
     name = f"branch {spec.match_id} of {branch.parent}"
     parent = parents.get(branch.parent)
     if parent is None:

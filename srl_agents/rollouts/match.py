@@ -1,7 +1,9 @@
-"""One live match: its environment, the players in its seats, and what they did so far."""
+"""One live match: its environment, the players in its seats, what they did so far, and their seeds."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,6 @@ from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.rollouts.branches import Prefix, number_of
-from srl_agents.rollouts.seeds import bot_seed
 from srl_envs.api.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, InvalidActionError, PolicyError, SandboxError, SRLError
 
@@ -116,7 +117,7 @@ class Match:
         spec: of the match.
         env: made for it; free again when `ended` is there.
         policies: policy version id -> policy.
-        key: first part of its replies' keys; see `srl_agents.rollouts.seeds`.
+        key: first part of its replies' keys; see `sampling_key`.
         references: whether turns of learning seats keep what decides whether they are right.
         group: the attempts from one start state, of which it is one.
         prefix: what a branch keeps of its parent.
@@ -374,3 +375,34 @@ class Match:
             transcript_sha256=transcript.digest,
             reshuffles=transcript.reshuffles,
         )
+
+
+def bot_seed(spec: MatchSpec, seat: int) -> int:
+    """A bot's seed: the same start state and attempt give the same bot, against any opponents."""
+    name = json.dumps([spec.cluster, spec.attempt, seat])
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
+
+
+def match_key(
+    root_seed: int, spec: MatchSpec, contents: Mapping[str, str] | None = None
+) -> tuple[int, int]:
+    """The part of `sampling_key` that all replies of a match share; same arguments."""
+    if contents:
+        spec = replace(spec, seats=tuple(contents.get(name, name) for name in spec.seats))
+    return (root_seed, int(spec.match_id[:15], 16))
+
+
+def sampling_key(
+    root_seed: int, spec: MatchSpec, seat: int, turn: int, contents: Mapping[str, str] | None = None
+) -> tuple[int, ...]:
+    """What the random numbers of a reply belong to: the match, the seat and its turn, no neighbour.
+
+    Args:
+        root_seed: of the run.
+        spec: of the match.
+        seat: on move.
+        turn: of this seat, from 0.
+        contents: policy version id -> digest of its contents. With it, renaming an agent changes no
+            reply: a name cannot be chosen for the numbers that it gives.
+    """
+    return (*match_key(root_seed, spec, contents), seat, turn)

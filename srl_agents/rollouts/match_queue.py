@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from srl_agents.agents.players import Policy
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts.branches import prefix_of
-from srl_agents.rollouts.match import Group, Match
-from srl_agents.rollouts.seeds import match_key
+from srl_agents.rollouts.match import Group, Match, match_key
 from srl_envs import make
 from srl_envs.api.episode import Transcript
 from srl_envs.errors import ConfigError
@@ -100,7 +99,10 @@ class MatchQueue:
         """Numbers of matches that have not begun."""
         self._episodes: dict[int, Episode] = {}
         self._groups: dict[tuple[str, ...], Group] = {}
-        self._prefixes = [prefix_of(spec, parents or {}) for spec in specs]
+        self._prefixes = [
+            prefix_of(spec, branch, parents or {}) if (branch := spec.branch) else None
+            for spec in specs
+        ]
         for spec in specs:
             self._groups.setdefault(_group(spec), Group(0)).size += 1
             _check_seats(spec, policies)

@@ -17,9 +17,9 @@ from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts.asking import Asking, PromptTokens
 from srl_agents.rollouts.exact import play_exact
 from srl_agents.rollouts.free import play_free
+from srl_agents.rollouts.match import match_key
 from srl_agents.rollouts.match_queue import Finished, IdleEnvs, MatchQueue, Progress
 from srl_agents.rollouts.request_trace import RequestTrace
-from srl_agents.rollouts.seeds import match_key
 from srl_agents.rollouts.steps import StepPool, default_threads
 from srl_envs.errors import ConfigError, MemoryLimitError, ReplyRoomError
 

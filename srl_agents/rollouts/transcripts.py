@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from srl_agents.added_lines import add_lines
+from srl_agents.metrics.sinks import add_lines
 from srl_agents.records import Episode, MatchResult, MatchSpec
 from srl_agents.rollouts.record_lines import read_record
 from srl_envs.api.episode import Transcript

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, Protocol
 
 import torch
@@ -18,9 +17,7 @@ from torch.nn.functional import pad
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.memory.available import memory_limit
 from srl_agents.records import TrainingBatch
-from srl_agents.trainers.learner import AdapterLearner, Batch
 from srl_agents.trainers.policy_gradient import RowTrainer, TokenSums, micro_batches
-from srl_agents.trainers.prefix_sharing import mixing_saves
 
 Inputs = dict[str, torch.Tensor]
 
@@ -92,24 +89,6 @@ def mixed_gradients(
         for part, loss, metrics in _backward(parts, inputs):
             sums[part.learner.name].add(loss, metrics)
     return {name: learners[name].checked(own.loss, own.means) for name, own in sums.items()}
-
-
-def worth_mixing(
-    learners: Mapping[str, AdapterLearner[Any]], batches: Mapping[str, Batch]
-) -> dict[str, TrainingBatch]:
-    """Batches of learners that save passes when they share them; fewer than two are none."""
-    mixing = {
-        name: batch
-        for name, batch in batches.items()
-        if learners[name].mixes and isinstance(batch, TrainingBatch)
-    }
-    if not mixing:
-        return {}
-    most = min(learners[name].micro_batch_rows for name in mixing)
-    separate = sum(ceil(batch.rows / most) for batch in mixing.values())
-    together = ceil(sum(batch.rows for batch in mixing.values()) / most)
-    shares = any(learners[name].sharing.shares for name in mixing)
-    return mixing if mixing_saves(separate, together, shares=shares) else {}
 
 
 def _backward(

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from math import ceil
+from typing import Literal, Protocol
+
+from srl_agents.records import TrainingBatch
 
 ShareSetting = bool | Literal["auto"]
 MASKED_LAYERS = ("full_attention", "sliding_attention")
@@ -62,3 +65,37 @@ def mixing_saves(separate: int, together: int, *, shares: bool) -> bool:
         shares: whether a learner's own passes read common prefixes once.
     """
     return together * (PASSES_PER_SHARED if shares else 1) < separate
+
+
+class Mixing(Protocol):
+    """A learner, as far as the rule asks it."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether its rows may stand in one batch with others'."""
+
+    @property
+    def micro_batch_rows(self) -> int:
+        """Most rows of one pass."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whether its own passes read common prefixes once."""
+
+
+def worth_mixing(
+    learners: Mapping[str, Mixing], batches: Mapping[str, object]
+) -> dict[str, TrainingBatch]:
+    """Batches of learners that save passes when they share them; fewer than two are none."""
+    mixing = {
+        name: batch
+        for name, batch in batches.items()
+        if learners[name].mixes and isinstance(batch, TrainingBatch)
+    }
+    if not mixing:
+        return {}
+    most = min(learners[name].micro_batch_rows for name in mixing)
+    separate = sum(ceil(batch.rows / most) for batch in mixing.values())
+    together = ceil(sum(batch.rows for batch in mixing.values()) / most)
+    shares = any(learners[name].sharing.shares for name in mixing)
+    return mixing if mixing_saves(separate, together, shares=shares) else {}

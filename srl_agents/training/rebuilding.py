@@ -11,7 +11,7 @@ from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.store import schema
+from srl_agents.league.store import database
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.league.store.salvage import salvage
 from srl_agents.records import MatchResult, MatchSpec
@@ -51,7 +51,7 @@ def is_whole(folder: Path) -> bool:
         StoreError: another process writes to it.
     """
     path = folder / STORE
-    if schema.has_writer(_lock(path)):
+    if database.has_writer(_lock(path)):
         raise StoreError(
             f"{path}: another process writes to it. Wait for it or stop it, then repeat the command."
         )
@@ -108,15 +108,15 @@ def _reported(store: LeagueStore, matches: list[tuple[MatchSpec, MatchResult]]) 
 
 def _take_place(path: Path, work: Path, agents: int, salvaged: int, matches: int) -> Rebuilt:
     """Put the damaged store aside and the new one in its place, under the writer's lock."""
-    lock = schema.take_lock(_lock(path))
+    lock = database.take_lock(_lock(path))
     try:
-        acknowledged = schema.acknowledged(lock)
+        acknowledged = database.acknowledged(lock)
         aside = _aside(path)
         for end in _PARTS:
             old = path.with_name(f"{path.name}{end}")
             if old.exists():
                 old.rename(aside.with_name(f"{aside.name}{end}"))
-        schema.acknowledge(lock, matches)
+        database.acknowledge(lock, matches)
         work.rename(path)
     finally:
         os.close(lock)

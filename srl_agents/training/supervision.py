@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
+from srl_agents.interrupts import limit
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.sections.fault_policy import CLOSE_DEADLINE_S, ROLL_BACK_RATE
 from srl_agents.recipes.settings import LeagueRecipe
@@ -19,7 +20,7 @@ from srl_agents.standard_streams import OUTPUT
 from srl_agents.training.callbacks import Listeners
 from srl_agents.training.faults.survival import RolledBack, in_words, write_event
 from srl_agents.training.faults.vital_signs import Finding
-from srl_agents.training.faults.watchdog import end_process, limit
+from srl_agents.training.faults.watchdog import end_process
 from srl_agents.training.folder.layout import CHECKPOINTS
 from srl_agents.training.loop.run import LeagueTraining
 from srl_agents.training.outcome import Outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -26,9 +27,18 @@ class Bot:
     """
 
     def __init__(self, factory: str, seed: int) -> None:
-        self._factory, self._seed = factory, seed
+        self._begin(factory, load_entry_point(factory), seed)
+
+    def _begin(self, factory: str, made: Callable[..., Any], seed: int) -> None:
+        self._factory, self._made, self._seed = factory, made, seed
         self._rng = np.random.default_rng(seed)
-        self._act = load_entry_point(factory)(self._rng)
+        self._act = made(self._rng)
+
+    def reseeded(self, seed: int) -> Bot:
+        """A bot of the same factory that begins with another seed."""
+        new = Bot.__new__(Bot)
+        new._begin(self._factory, self._made, seed)
+        return new
 
     def __call__(self, text: str) -> str:
         """The reply to an observation's text."""
@@ -43,11 +53,11 @@ class Bot:
         ):  # pickle cannot hold closures, copy would share them
             drawn = self._rng.bit_generator.state
             return {"_factory": self._factory, "_seed": self._seed, "drawn": drawn}
-        return self.__dict__
+        return {name: value for name, value in self.__dict__.items() if name != "_made"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "drawn" not in state:
-            self.__dict__.update(state)
+            self.__dict__.update(state, _made=load_entry_point(state["_factory"]))
             return
         self.__init__(state["_factory"], state["_seed"])  # type: ignore[misc]
         self._rng.bit_generator.state = state["drawn"]

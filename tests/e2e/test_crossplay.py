@@ -11,7 +11,7 @@ import pytest
 from srl_agents.cli.league.crossplay import crossplay
 from srl_agents.cli.league.swap import swap
 from srl_agents.cli.main import main
-from srl_agents.league.agent_names import lineage
+from srl_agents.league.agents import lineage
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe

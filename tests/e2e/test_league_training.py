@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from srl_agents.agents import ModelPolicy
 from srl_agents.cli.main import main
-from srl_agents.league.agent_names import find_agent
+from srl_agents.league.agents import find_agent
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.names import WALL_CLOCK

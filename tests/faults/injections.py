@@ -17,20 +17,20 @@ from typing import Any
 import torch
 
 from srl_agents import checkpoints
+from srl_agents.credit.batches import of_age
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import JSONLines
-from srl_agents.metrics.reward_statistics import reward_statistics
+from srl_agents.metrics.names import reward_statistics
 from srl_agents.models.sources import random_model
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.training import supervision
-from srl_agents.training.faults import collapse, machine_watch, survival, vital_signs
+from srl_agents.training.faults import stalled, survival, vital_signs
 from srl_agents.training.faults.survival import Survival
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.loop import phases, state
-from srl_agents.training.loop.row_ages import of_age
 from srl_agents.training.loop.run import LeagueTraining
 from srl_envs.errors import PolicyError
 from tests.faults.stage import Stage, in_child
@@ -208,7 +208,7 @@ def _silence(stage: Stage, once: bool) -> None:
         return [] if once and len(asked) > 1 else finding
 
     asked: list[int] = []
-    stage.patch.setattr(collapse.CollapseWatch, "observe", observe)
+    stage.patch.setattr(stalled.CollapseWatch, "observe", observe)
 
 
 @injection("a random model, all of whose replies are refused", "nothing was learned", "say so", 1)
@@ -367,7 +367,7 @@ def _(stage: Stage) -> int:
 
 @injection("another program took the host's memory", "host_memory_low", "stop", 3)
 def _(stage: Stage) -> int:
-    stage.patch.setattr(machine_watch, "MIN_FREE_MEMORY_MIB", 1e9)
+    stage.patch.setattr(survival, "MIN_FREE_MEMORY_MIB", 1e9)
     return stage.train()
 
 
@@ -477,17 +477,17 @@ def _(stage: Stage) -> int:
 def _clock(stage: Stage, jump: float) -> None:
     """Let the clock move before update 2."""
     late: list[int] = []
-    begin, watch = Survival.begin, machine_watch.MachineWatch.__init__
+    begin, watch = Survival.begin, survival.MachineWatch.__init__
 
     def begin_late(survival: Survival, update: int) -> None:
         late.extend([update] if update == 2 else [])
         begin(survival, update)
 
-    def with_clock(machine: machine_watch.MachineWatch, settings: Any, folder: Path) -> None:
+    def with_clock(machine: survival.MachineWatch, settings: Any, folder: Path) -> None:
         watch(machine, settings, folder, lambda: time.monotonic() + jump * bool(late))
 
     stage.patch.setattr(Survival, "begin", begin_late)
-    stage.patch.setattr(machine_watch.MachineWatch, "__init__", with_clock)
+    stage.patch.setattr(survival.MachineWatch, "__init__", with_clock)
 
 
 @injection("the clock jumps a day ahead", "clock_jumped", "go_on", 0)

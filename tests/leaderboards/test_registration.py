@@ -29,7 +29,7 @@ from leaderboards.registration.tickets import (
     write_json,
 )
 from srl_agents.records import canonical_json
-from srl_agents.rollouts.seeds import sampling_key
+from srl_agents.rollouts.match import sampling_key
 from srl_envs.errors import StoreError
 from tests.leaderboards.command import main
 

@@ -17,7 +17,7 @@ from srl_envs.redteam.programs import plain_python
 from srl_envs.redteam.table import markdown
 from srl_envs.rewards import AnswerMatcher, Score
 from srl_envs.sandbox import CodeExecutor, Outcome
-from srl_envs.turns import legal_moves
+from srl_envs.turns import conduct
 from srl_envs.turns.grammar import parse_reply
 from tests.redteam import toy_games
 from tests.redteam.toy_games import FewHints, Hints, Sums
@@ -33,7 +33,7 @@ STEPS = 4000
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
-    monkeypatch.setattr(legal_moves, "_bodies", {})  # what another grammar read
+    monkeypatch.setattr(conduct, "_bodies", {})  # what another grammar read
 
 
 def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
@@ -84,7 +84,7 @@ def test_a_grammar_that_reads_otherwise_is_found(
         found = re.findall(GRAMMARS[kind], reply)
         return (found[-1], None) if found else (None, "no block")
 
-    monkeypatch.setattr(legal_moves, "parse_reply", last_match)
+    monkeypatch.setattr(conduct, "parse_reply", last_match)
     assert kind in {finding.kind for finding in attacked(Sums).findings}
 
 
@@ -95,7 +95,7 @@ def test_a_grammar_that_takes_the_first_block_is_found(monkeypatch: pytest.Monke
         start, _, rest = reply.partition("</action>")
         return real(f"{start}</action>" if "<action>" in rest else reply, limit)
 
-    monkeypatch.setattr(legal_moves, "parse_reply", first_block)
+    monkeypatch.setattr(conduct, "parse_reply", first_block)
     found = {finding.kind: finding for finding in attacked(Sums).findings}
     assert "another move first" in found["move_misread"].observed
     assert attack.check_case(found["move_misread"].case) is not None

@@ -18,7 +18,7 @@ from srl_envs.redteam.readers import answers, codes, hunt
 from srl_envs.redteam.readers.features import bounds, value
 from srl_envs.redteam.readers.learned import Explorer, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
-from srl_envs.turns import legal_moves
+from srl_envs.turns import conduct
 from tests.redteam.toy_games import Sums
 
 LARGE = Rule(
@@ -82,7 +82,7 @@ class LargeNumbersPay(Sums):
 
 def hunted(game: type[Sums], monkeypatch: pytest.MonkeyPatch) -> Report:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
-    monkeypatch.setattr(legal_moves, "_bodies", {})
+    monkeypatch.setattr(conduct, "_bodies", {})
     bots = {
         "random": "tests.redteam.toy_games:guessing_bot",
         "strong": "tests.redteam.toy_games:adding_bot",

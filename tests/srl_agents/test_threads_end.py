@@ -25,10 +25,10 @@ from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.engines.scripted import Latency, ScriptedEngine
 from srl_agents.engines.vllm.events.prefix_cache import KVEvents
 from srl_agents.exports.reply_server import ReplyServer
+from srl_agents.interrupts import limit
 from srl_agents.metrics.prometheus import metrics_page
 from srl_agents.rollouts.steps import _Job, _work
 from srl_agents.training.faults.supervised import Supervised
-from srl_agents.training.faults.watchdog import limit
 from srl_agents.training.gauges.gpu_load import GPULoad
 from srl_agents.transports.answering import Answering
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from srl_agents.caching.policies.contract import NOTHING_KNOWN, Key, Knowledge, Value
 from srl_envs.errors import ConfigError
@@ -28,6 +28,9 @@ class Block(Generic[Key, Value]):
 
 class BlockTree(ABC, Generic[Key, Value]):
     """Residency for every policy; a policy ranks blocks (`use`) and picks a leaf (`next_leaf`)."""
+
+    heeds_ends: ClassVar[bool] = False
+    """Whether `over` changes what goes next."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:

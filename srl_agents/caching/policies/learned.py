@@ -66,6 +66,8 @@ class _Past(Generic[Key]):
 class LearnedReuse(BlockTree[Key, Value]):
     """Lowest worth first; O(log n) per access, deterministic."""
 
+    heeds_ends = True
+
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
         horizon = max(_SHORTEST_HORIZON, _CAPACITIES * capacity)

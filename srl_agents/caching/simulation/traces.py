@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srl_agents.added_lines import add_lines
+from srl_agents.metrics.sinks import add_lines
 from srl_envs.errors import ConfigError, file_fault
 
 TOKENS_PER_BLOCK = 512

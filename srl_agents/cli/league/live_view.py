@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from srl_agents.cli.league.status import show
-from srl_agents.league.agent_names import labels
+from srl_agents.league.agents import labels
 from srl_agents.league.standings import read_status
 from srl_agents.training.population.rounds import PopulationRun
 

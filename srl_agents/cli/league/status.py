@@ -15,7 +15,7 @@ from rich.table import Table
 
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, RunFolderOptions
-from srl_agents.league.agent_names import labels
+from srl_agents.league.agents import labels
 from srl_agents.league.ratings.diagnostics import Diagnostics
 from srl_agents.league.ratings.focal_returns import CrossPlay, FocalReturn
 from srl_agents.league.ratings.tables import Interval, RatingTable

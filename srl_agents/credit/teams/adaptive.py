@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.shapes import same_shape
+from srl_agents.credit.batches import same_shape
 
 Floats = NDArray[np.float64]
 

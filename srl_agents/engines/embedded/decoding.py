@@ -16,8 +16,9 @@ from itertools import islice
 import numpy as np
 import torch
 
+from srl_agents.caching.objectives import NO_OBJECTIVES
 from srl_agents.caching.policies.contract import Knowledge
-from srl_agents.engines.embedded.captured_passes import Capture, CapturedPasses, capture_of
+from srl_agents.engines.embedded.captured_passes import Capture, CapturedPasses
 from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.kv_packing import EightBits
 from srl_agents.engines.embedded.kv_tiers import KVTiers
@@ -65,8 +66,8 @@ class Decoder:
         cache_bytes: of prefixes that are kept when no row reads them.
         tiers: where prefixes go that are more; unused where prefixes are not shared.
         clock: seconds, of waiting and of steps.
-        capture: of passes that are one token per row; None: as is usual on the model's device. Rows copy
-            all that they read then, and tails are as long from the start as they will be.
+        capture: of passes that are one token per row; None launches them kernel by kernel. With it, rows
+            copy all that they read, and tails are as long from the start as they will be.
     """
 
     def __init__(
@@ -92,13 +93,14 @@ class Decoder:
         self.rows: list[Row] = []
         """Rows whose replies are being written, by slot."""
         self._tails = Tails(model)
-        capture = capture or capture_of(model)
         self._captured: CapturedPasses | None = None
         if capture is not None and isinstance(model, LoRAPlaying):
             self._captured = CapturedPasses(model, self._tails, capture)
         self._settings = self._of(settings)
         self._tree = self._new_tree()
-        self._pace = Pace(settings.objectives, clock)
+        self._clock = clock
+        held = settings.objectives != NO_OBJECTIVES
+        self._pace = Pace(settings.objectives, clock) if held else None
 
     def _of(self, settings: DecodingSettings) -> DecodingSettings:
         """Settings as they are followed: a captured pass reads nothing but tails."""
@@ -144,7 +146,7 @@ class Decoder:
 
     def add(self, row: Row) -> None:
         """A row waits for a place; what files have of its prompt is read meanwhile."""
-        row.asked_s = self._pace.clock()
+        row.asked_s = self._clock()
         self.waiting.append(row)
         self._tree.expect(row.version, row.prompt[:-1], base_tokens=row.base_tokens)
 
@@ -169,7 +171,7 @@ class Decoder:
         Returns:
             Rows that have finished.
         """
-        began_s, most = self._pace.clock(), self._step_tokens
+        began_s, most = self._clock(), self._step_tokens
         self._admit(most)
         pieces = self._pieces(most)
         begun = self._begun({piece.node: piece.first + piece.size for piece in pieces})
@@ -182,11 +184,9 @@ class Decoder:
             if self._tiers is not None:
                 self._tiers.computed(tokens, time.monotonic() - pass_s)
         self._tree.shrink()
-        self._pace.stepped(
-            self._pace.clock() - began_s,
-            rows=len(self.rows),
-            prompt_tokens=sum(piece.size for piece in pieces),
-        )
+        if self._pace is not None:
+            read = sum(piece.size for piece in pieces)
+            self._pace.stepped(self._clock() - began_s, rows=len(self.rows), prompt_tokens=read)
         finished = [row for row in self.rows if row.finish]
         self._release(finished)
         return finished
@@ -200,9 +200,10 @@ class Decoder:
     @property
     def _step_tokens(self) -> int:
         """Prompt tokens that the next step computes at most."""
-        return self._pace.prompt_tokens(self._settings.step_tokens, len(self.rows))
+        most = self._settings.step_tokens
+        return most if self._pace is None else self._pace.prompt_tokens(most, len(self.rows))
 
-    def _line_up(self, left: int, most: int) -> None:
+    def _line_up(self, pace: Pace, left: int, most: int) -> None:
         """Put those that wait in order; so many prompt tokens are to be read before theirs."""
 
         def unread(row: Row) -> int:
@@ -213,7 +214,7 @@ class Decoder:
             )
             return len(row.prompt) - known
 
-        self.waiting = self._pace.line_up(
+        self.waiting = pace.line_up(
             self.waiting, rows=len(self.rows), left=left, most=most, unread=unread
         )
 
@@ -223,10 +224,13 @@ class Decoder:
         if self._live and not self._settings.refill:
             return
         left = sum(self._unread({node for row in self.reading for node in row.path}))
-        if self.waiting and self._pace.decides:
-            self._line_up(left, most)
+        pace = self._pace if self._pace is not None and self._pace.decides else None
+        if self.waiting and pace is not None:
+            self._line_up(pace, left, most)
         while len(self._live) < self._settings.max_rows and left < most:
-            row = self._next_row() if self._pace.takes_one_more(len(self._live)) else None
+            if pace is not None and not pace.takes_one_more(len(self._live)):
+                return
+            row = self._next_row()
             if row is None:
                 return
             unshared = None if self._settings.share_prefixes else row

@@ -19,7 +19,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from srl_agents.caching.objectives import Objectives
+from srl_agents.caching.objectives import NO_OBJECTIVES
+from srl_agents.engines.embedded.captured_passes import capture_of
 from srl_agents.engines.embedded.decoding import Decoder
 from srl_agents.engines.embedded.decoding_settings import DecodingSettings
 from srl_agents.engines.embedded.kv_packing import EightBits
@@ -87,10 +88,11 @@ class TransformersEngine:
         self.base, self.sampling = base, sampling
         self._open, self._deadline_s = open_update, deadline_s
         self._control_deadline_s = control_deadline_s
-        self._decoding = replace(decoding or DecodingSettings(), max_rows=max_batch_rows)
+        self._follow(replace(decoding or DecodingSettings(), max_rows=max_batch_rows))
         self._stops: dict[tuple[str, ...], StopTexts] = {}
         self._thinking = thinking_of(base.chat)
         self._model = base.playing()
+        self._capture = capture_of(self._model)
         self._live_bytes, self._cache_bytes = live_bytes, cache_bytes
         self._tiers: KVTiers | None = None
         if tiers is not None and (tiers.host_bytes or tiers.disk_bytes):
@@ -205,7 +207,7 @@ class TransformersEngine:
         if before == 1:
             return None
         tokens = max(1, self._decoding.step_tokens // 2)
-        self._decoding = replace(self._decoding, max_rows=before // 2, step_tokens=tokens)
+        self._follow(replace(self._decoding, max_rows=before // 2, step_tokens=tokens))
         await self._between_steps(lambda: self._decoder.lower(self._decoding), "halving")
         self._meter.places = self._decoding.max_rows
         gc.collect()  # the step that failed lies in a circle of tasks and errors
@@ -220,6 +222,12 @@ class TransformersEngine:
             thread.end()
 
     # On the caller's thread
+
+    def _follow(self, decoding: DecodingSettings) -> None:
+        """Decode by these settings from now on."""
+        self._decoding = decoding
+        self._repeatable = replace(decoding, eight_bits=False, objectives=NO_OBJECTIVES)
+        """For `generate_together`."""
 
     async def _install(self, update: WeightUpdate, open_update: Open) -> None:
         name = str(update.version)
@@ -374,8 +382,8 @@ class TransformersEngine:
         """Write all replies on a decoder of its own, without earlier prefixes."""
         self._require_open()
         self._model.choose(())
-        whole = replace(self._decoding, eight_bits=False, objectives=Objectives())
-        decoder = self._new_decoder(self._together_bytes, self._together_bytes, whole)
+        together = self._together_bytes
+        decoder = self._new_decoder(together, together, self._repeatable)
         for row in rows:
             decoder.require_room(row)
             self._meter.asked(row)
@@ -405,6 +413,7 @@ class TransformersEngine:
             live_tokens=live // self._model.bytes_per_token,
             cache_bytes=cache_bytes if self._cache_bytes is None else self._cache_bytes,
             tiers=tiers,
+            capture=self._capture,
         )
 
     def _memory(self) -> AbstractContextManager[None]:

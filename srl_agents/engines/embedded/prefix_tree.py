@@ -112,7 +112,7 @@ class PrefixTree:
         blocks = limit_bytes // (bytes_per_token * _TOKENS_PER_NODE)
         self._policy: BlockTree[int, Node] = ONLINE[eviction](max(1, blocks))
         self._being_computed: set[Node] = set()
-        self._seats = Seats()
+        self._seats = Seats() if tiers is not None or self._policy.heeds_ends else None
         self._tiers, self._device = tiers, device
         self._eight_bits = eight_bits
         self._roots: dict[Hashable, Node] = {}
@@ -212,7 +212,7 @@ class PrefixTree:
 
     def over(self, match: tuple[int, ...]) -> None:
         """A match has ended: its seats ask for nothing more."""
-        for prompt in self._seats.over(match):
+        for prompt in () if self._seats is None else self._seats.over(match):
             self._policy.over(prompt.nodes)
             if self._tiers is not None:
                 self._tiers.over(prompt.blocks)
@@ -308,7 +308,7 @@ class PrefixTree:
         """Tell the policies, and read ahead what the match's other seats had last."""
         self._policy.touch(keys, knowledge)
         others: list[LastPrompt] = []
-        if isinstance(knowledge.session, tuple):
+        if self._seats is not None and isinstance(knowledge.session, tuple):
             others = self._seats.asked(knowledge.session, LastPrompt(keys, names))
         if self._tiers is not None:
             self._tiers.asked(names, knowledge)

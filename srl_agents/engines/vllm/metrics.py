@@ -6,8 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from srl_agents.engines.meter import EngineSpeed
-from srl_agents.metrics.durations import Durations
+from srl_agents.engines.meter import Durations, EngineSpeed
 
 Counters = dict[tuple[str, str], float]
 """(name, upper end of the range or nothing) -> how many, over all labels."""

@@ -113,6 +113,10 @@ class Arenas:
         """The game that a match is of."""
         return self.arm_of(spec)[0]
 
+    def title_of(self, spec: MatchSpec) -> str:
+        """Title of the game that a match is of."""
+        return self.of(spec).title
+
     def arm_of(self, spec: MatchSpec) -> tuple[Arena, int]:
         """The game and the level that a match is of.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 
-from srl_agents.league.agent_names import lineage
+from srl_agents.league.agents import lineage
 from srl_agents.league.matchmaking.arenas import Arena, Arenas
 from srl_agents.records import MatchSpec, Purpose, label_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.agent_names import lineage
-from srl_agents.league.curricula import CurriculumSettings, State
+from srl_agents.league.agents import lineage
+from srl_agents.league.curricula import CurriculumSettings, FixedShares, State
 from srl_agents.league.matchmaking.arenas import Arena, Arenas, apportion
 from srl_agents.league.matchmaking.row_passes import rows_of_match
 from srl_agents.league.ratings.intervals import Floats
@@ -56,6 +56,7 @@ class Lessons:
         self._arenas = arenas
         own = {name: (plans or {}).get(name, LessonPlan()) for name in learners}
         self._curricula = {name: plan.curriculum or curriculum for name, plan in own.items()}
+        self._fixed = all(isinstance(one, FixedShares) for one in self._curricula.values())
         self._learners, self._seed = tuple(learners), seed
         self._states: dict[str, State] = {name: {} for name in learners}
         self._arms_of = {name: arenas.as_arms(plan.weights) for name, plan in own.items()}
@@ -123,6 +124,8 @@ class Lessons:
         Rivals that learn together score one half between them whatever they learn, so of such matches
         nothing is noted.
         """
+        if self._fixed:
+            return
         found: dict[str, dict[int, list[float]]] = {name: {} for name in self._learners}
         for episode in episodes:
             arena, level = self._arenas.arm_of(episode.spec)

@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.agent_names import lineage, live_key
+from srl_agents.league.agents import lineage, live_key
 from srl_agents.league.curricula import CurriculumSettings, FixedShares
 from srl_agents.league.matchmaking.arenas import Arena, Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL, EvaluationSchedule
 from srl_agents.league.matchmaking.lessons import LessonPlan, Lessons
-from srl_agents.league.matchmaking.pair_record import PairRecord, expected_scores
-from srl_agents.league.matchmaking.points import mean_points, seat_points
+from srl_agents.league.matchmaking.pair_record import (
+    PairRecord,
+    expected_scores,
+    mean_points,
+    seat_points,
+)
 from srl_agents.league.ratings.intervals import Floats
 from srl_agents.league.retention import kept
 from srl_agents.league.sampling import find_sampler, pfsp

@@ -1,4 +1,4 @@
-"""Games and points of every agent against every other, as samplers read them."""
+"""Points of a match, and games and points of every agent against every other, as samplers read them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from srl_agents.league.ratings.davidson import MatchUps, fit
 from srl_agents.league.ratings.intervals import Floats
 from srl_agents.league.ratings.tables import ELO_PER_NAT
 from srl_agents.league.sampling import KAPPA, OpponentView
+from srl_envs.core import Mode
 
 _RIDGE = (ELO_PER_NAT / 400) ** 2
 """Prior precision of a skill: a centre for few games is better drawn to even than true to them."""
@@ -143,3 +144,26 @@ def expected_scores(records: Sequence[PairRecord], names: Sequence[str]) -> Floa
     ).t_N
     expected: Floats = 1 / (1 + np.exp(skill_N[None, :] - skill_N[:, None]))
     return expected
+
+
+def seat_points(own: float, other: float, mode: Mode) -> float:
+    """Points of one seat against another: win 1, tie 1/2; in cooperative games the common return."""
+    if mode == "cooperative":
+        return (1 + own) / 2
+    return float((1 + np.sign(own - other)) / 2)
+
+
+def points_alone(own: float, other: float) -> float:
+    """Points of one agent against another on the same task, each by itself: half their difference in
+    return, around 1/2."""
+    return (2 + own - other) / 4
+
+
+def mean_points(
+    seats: Sequence[str], outcomes: Sequence[float], policy: str, mode: Mode = "competitive"
+) -> float:
+    """Points per pair of seats of ``policy`` against all other seats, in [0, 1]."""
+    seated = list(zip(seats, outcomes, strict=True))
+    own = [outcome for name, outcome in seated if name == policy]
+    others = [outcome for name, outcome in seated if name != policy] or own
+    return float(np.mean([seat_points(m, o, mode) for m in own for o in others]))

@@ -17,8 +17,7 @@ import numpy as np
 
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.matchmaking.arenas import Arena
-from srl_agents.league.matchmaking.pair_record import PairRecord, expected_scores
-from srl_agents.league.matchmaking.points import mean_points
+from srl_agents.league.matchmaking.pair_record import PairRecord, expected_scores, mean_points
 from srl_agents.league.sampling import find_sampler
 from srl_agents.league.settings import require
 from srl_agents.records import MatchResult, MatchSpec

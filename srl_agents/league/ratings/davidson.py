@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_agents.league.ratings.intervals import Floats, Ints, totals
+from srl_agents.league.ratings.intervals import Floats, Ints
 
 BLOCK_ROWS = 100_000
 """Results that are worked on at once while intervals are computed; bounds the memory."""
@@ -296,3 +296,8 @@ def _sparse_products(sums: Sums, n: int, longest: int) -> Floats:
         upper = totals(key, product, n * n).reshape(n, n)
         total += upper + upper.T
     return total
+
+
+def totals(index: Ints, weights: Floats | Ints, length: int) -> Floats:
+    """(length,) sum of the weights at each index."""
+    return np.bincount(index, weights=weights, minlength=length).astype(np.float64, copy=False)

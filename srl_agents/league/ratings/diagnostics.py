@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_agents.league.ratings.intervals import Floats, Ints, t_quantile, totals
+from srl_agents.league.ratings.davidson import totals
+from srl_agents.league.ratings.intervals import Floats, Ints, t_quantile
 from srl_agents.league.ratings.nash import equilibrium
 from srl_agents.league.ratings.pairs import Pairs, count_results
 from srl_agents.league.ratings.tables import RatingTable, rate

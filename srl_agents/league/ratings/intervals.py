@@ -12,7 +12,6 @@ import functools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,6 @@ from srl_envs.errors import ConfigError, ShapeError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def totals(index: NDArray[np.integer], weights: NDArray[Any], length: int) -> Floats:
-    """(length,) sum of the weights at each index."""
-    return np.bincount(index, weights=weights, minlength=length).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, slots=True)

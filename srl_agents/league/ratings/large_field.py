@@ -34,9 +34,10 @@ from srl_agents.league.ratings.davidson import (
     per_agent,
     probabilities,
     sums_per_cluster,
+    totals,
 )
 from srl_agents.league.ratings.interval_ends import Evidence, Prior, ends, limits
-from srl_agents.league.ratings.intervals import Floats, Ints, totals
+from srl_agents.league.ratings.intervals import Floats, Ints
 from srl_agents.league.ratings.pairs import Pairs
 from srl_agents.league.ratings.result_tails import OwnGames
 from srl_agents.league.ratings.tables import DEFAULT_RIDGE, ELO_PER_NAT, Rating, doubts

@@ -27,8 +27,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.ratings.davidson import probabilities
-from srl_agents.league.ratings.intervals import Floats, Ints, totals
+from srl_agents.league.ratings.davidson import probabilities, totals
+from srl_agents.league.ratings.intervals import Floats, Ints
 
 MOVED = 0.4
 """Part of an agent's largest move from which a match-up counts as moving with it. Not a half or a third,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.ratings.davidson import Fit, MatchUps, Results, Spread, fit, spread
+from srl_agents.league.ratings.davidson import Fit, MatchUps, Results, Spread, fit, spread, totals
 from srl_agents.league.ratings.interval_ends import (
     Evidence,
     Prior,
@@ -32,7 +32,6 @@ from srl_agents.league.ratings.intervals import (
     Ints,
     paired_interval,
     t_quantile,
-    totals,
 )
 from srl_agents.league.ratings.moved_games import moved_games
 from srl_agents.league.ratings.pairs import (

@@ -1,15 +1,22 @@
-"""SQLite access: every fault of a store's file becomes a `StoreError` that names the file."""
+"""Access to the file of a store: SQLite, whose faults become a `StoreError` that names the file, and the
+writer's lock, which holds how many matches were acknowledged."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import re
 import shlex
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import StoreError
+
+_MARK = re.compile(r"(\d{20}) matches acknowledged\n")
 
 _KEPT = "Every match that was acknowledged is still there"
 _ADVICE = {
@@ -147,3 +154,56 @@ def _told(path: Path, error: sqlite3.Error) -> StoreError:
         return StoreError(f"{path}: {_DAMAGE[code]} {mend(path)} (SQLite: {error}).")
     advice = _ADVICE.get(code, "it has not the tables or contents of a league store of SRL.")
     return StoreError(f"{path}: {advice} (SQLite: {error}).")
+
+
+def take_lock(path: Path) -> int:
+    """File descriptor that holds the writer's lock; the kernel drops it when the process dies."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _, _, holder = os.pread(descriptor, 4096, 0).decode(errors="replace").partition("\n")
+        os.close(descriptor)
+        raise StoreError(
+            f"{path.with_suffix('')} already has a writer: {holder or 'unknown'}. Wait for it or stop it,"
+            " or open the store with mode='read'."
+        ) from None
+    count = acknowledged(descriptor)
+    os.ftruncate(descriptor, 0)
+    text = f"{_mark(count)}process {os.getpid()} ({' '.join(sys.argv)[:200]})"
+    os.pwrite(descriptor, text.encode(), 0)
+    return descriptor
+
+
+def has_writer(path: Path) -> bool:
+    """Whether a living process holds the writer's lock of a store.
+
+    Args:
+        path: the lock, as in `take_lock`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def acknowledged(descriptor: int) -> int:
+    """Matches that writers of this store acknowledged, from its lock file; 0 if the lock is empty."""
+    found = _MARK.match(os.pread(descriptor, 100, 0).decode(errors="replace"))
+    return int(found[1]) if found else 0
+
+
+def acknowledge(descriptor: int, matches: int) -> None:
+    """Note in the lock how many matches are in the store; overwrites in place, so no disk is too full."""
+    os.pwrite(descriptor, _mark(matches).encode(), 0)
+
+
+def _mark(matches: int) -> str:
+    return f"{matches:020} matches acknowledged\n"

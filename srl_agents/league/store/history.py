@@ -29,7 +29,14 @@ from typing import Any, Literal, Self
 
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.store import schema
-from srl_agents.league.store.database import connect, end, mend
+from srl_agents.league.store.database import (
+    acknowledge,
+    acknowledged,
+    connect,
+    end,
+    mend,
+    take_lock,
+)
 from srl_agents.league.store.reading import PLAYED, Lease, PairCount, StoreReader
 from srl_agents.league.store.rows import (
     check_fit,
@@ -185,7 +192,7 @@ class LeagueStore(StoreReader):
             new = self._insert(rows, repeatable=repeatable)
         self._matches += new
         if self._lock is not None:
-            schema.acknowledge(self._lock, self._matches)
+            acknowledge(self._lock, self._matches)
         return new
 
     # --- leases ------------------------------------------------------------------------------
@@ -250,23 +257,23 @@ class LeagueStore(StoreReader):
 
     def _open_to_write(self, mode: Literal["write", "continue"]) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = schema.take_lock(self.path.with_name(self.path.name + ".lock"))
+        self._lock = take_lock(self.path.with_name(self.path.name + ".lock"))
         if mode == "continue" and not self.path.is_file():
             raise self._lost()
-        acknowledged = schema.acknowledged(self._lock)
-        if acknowledged and not self.path.is_file():
+        known = acknowledged(self._lock)
+        if known and not self.path.is_file():
             raise self._lost()
         db = self._db = connect(self.path, str(self.path))
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA synchronous = NORMAL")
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             version = schema.check(db, self.path)
-            schema.require_whole(db, self.path, acknowledged)
+            schema.require_whole(db, self.path, known)
             schema.migrate(db, version)
             self._matches = schema.count_matches(db)
-            schema.acknowledge(self._lock, self._matches)
+            acknowledge(self._lock, self._matches)
             return db
-        if mode == "continue" or acknowledged:
+        if mode == "continue" or known:
             raise self._lost()
         if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             raise StoreError(

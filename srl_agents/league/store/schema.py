@@ -1,4 +1,4 @@
-"""The tables of a league store, their migrations, and the lock on the file.
+"""The tables of a league store, and their migrations.
 
 `match`, `seat`, `agent` and `env` are history and refuse every change. `lease` lists who is playing
 what at the moment, and `pair_count` sums up what is in the other tables, in the same transaction.
@@ -6,11 +6,8 @@ what at the moment, and `pair_count` sums up what is in the other tables, in the
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import sqlite3
-import sys
 from pathlib import Path
 
 from srl_agents.league.store.database import mend
@@ -27,8 +24,6 @@ NETWORK_FILE_SYSTEMS = frozenset(
      "glusterfs", "lustre", "gpfs", "beegfs", "orangefs", "fuse.sshfs", "fuse.glusterfs",
      "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.goofys"}
 )  # fmt: skip
-
-_MARK = re.compile(r"(\d{20}) matches acknowledged\n")
 
 _AGENT = """
 CREATE TABLE {name}(
@@ -203,55 +198,6 @@ def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
         )
 
 
-def take_lock(path: Path) -> int:
-    """File descriptor that holds the writer's lock; the kernel drops it when the process dies."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        _, _, holder = os.pread(descriptor, 4096, 0).decode(errors="replace").partition("\n")
-        os.close(descriptor)
-        raise StoreError(
-            f"{path.with_suffix('')} already has a writer: {holder or 'unknown'}. Wait for it or stop it,"
-            " or open the store with mode='read'."
-        ) from None
-    count = acknowledged(descriptor)
-    os.ftruncate(descriptor, 0)
-    text = f"{_mark(count)}process {os.getpid()} ({' '.join(sys.argv)[:200]})"
-    os.pwrite(descriptor, text.encode(), 0)
-    return descriptor
-
-
-def has_writer(path: Path) -> bool:
-    """Whether a living process holds the writer's lock of a store.
-
-    Args:
-        path: the lock, as in `take_lock`.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def acknowledged(descriptor: int) -> int:
-    """Matches that writers of this store acknowledged, from its lock file; 0 if the lock is empty."""
-    found = _MARK.match(os.pread(descriptor, 100, 0).decode(errors="replace"))
-    return int(found[1]) if found else 0
-
-
-def acknowledge(descriptor: int, matches: int) -> None:
-    """Note in the lock how many matches are in the store; overwrites in place, so no disk is too full."""
-    os.pwrite(descriptor, _mark(matches).encode(), 0)
-
-
 def count_matches(db: sqlite3.Connection) -> int:
     """Number of matches in the store, void ones included."""
     return int(db.execute("SELECT count(*) FROM match").fetchone()[0])
@@ -276,10 +222,6 @@ def require_whole(db: sqlite3.Connection, path: Path, matches: int) -> None:
             f"{path} holds {there} matches, and {matches} were acknowledged: it was emptied, replaced by"
             f" an older copy, or copied without the -wal file beside it. {mend(path)}"
         )
-
-
-def _mark(matches: int) -> str:
-    return f"{matches:020} matches acknowledged\n"
 
 
 def _guard(table: str) -> str:

@@ -19,6 +19,7 @@ import torch
 from peft.tuners.lora import LoraLayer
 from transformers import GenerationConfig
 
+from srl_agents.models.digests import check_fit
 from srl_agents.models.playing_model import FullPlaying, PlayingModel, second_tree
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.models.weights.lora_targets import target_layers
@@ -26,7 +27,6 @@ from srl_agents.models.weights.policy import (
     Parameters,
     PolicyWeights,
     Tensors,
-    check_fit,
     read_tensors,
     with_anchor,
 )

@@ -19,6 +19,7 @@ from peft.tuners.lora import LoraLayer
 from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
+from srl_agents.models.digests import check_fit
 from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.models.sharded_layers import ShardedLayers
@@ -34,7 +35,6 @@ from srl_agents.models.weights.policy import (
     Parameters,
     PolicyWeights,
     Tensors,
-    check_fit,
     read_tensors,
     with_anchor,
 )

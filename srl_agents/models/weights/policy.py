@@ -18,6 +18,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from srl_agents.models.digests import check_fit
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError
@@ -152,28 +153,6 @@ class PolicyWeights(ABC):
         with torch.no_grad():
             for key, tensor in tensors.items():
                 own[key].copy_(tensor)
-
-
-def check_fit(
-    name: str, shapes: Mapping[str, Sequence[int]], tensors: Mapping[str, torch.Tensor]
-) -> None:
-    """Refuse tensors that are not those of a version.
-
-    Raises:
-        ModelError: they have other names or shapes.
-    """
-    if shapes.keys() != tensors.keys():
-        odd = sorted(shapes.keys() ^ tensors.keys())[:3]
-        raise ModelError(
-            f"tensors do not fit {name!r}: {odd} differ; were they made on this base, "
-            "and for these lora.target_modules?"
-        )
-    for key, tensor in tensors.items():
-        if tuple(shapes[key]) != tuple(tensor.shape):
-            raise ModelError(
-                f"{key} of {name!r}: shape {tuple(tensor.shape)} does not fit "
-                f"{tuple(shapes[key])}; was it made with another lora_rank or base?"
-            )
 
 
 def read_tensors(path: Path, device: str = "cpu") -> Tensors:

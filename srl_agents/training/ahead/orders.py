@@ -48,7 +48,7 @@ class MatchesAhead:
         process: plays; started already.
         open_update: raises `ModelError` where a version's weights are gone.
         settle: releases versions that the buffer no longer names.
-        budgets: of those who are asked for money.
+        budgets: of those who are asked for money; None where no agent has one.
         installed: agent id -> where its weights are, of all versions that may play now.
         forking: branches that the other process plays after an order's matches; None without forks.
         trace: gets the requests of matches when they are taken; None: they are not traced.
@@ -64,7 +64,7 @@ class MatchesAhead:
         process: Supervised,
         open_update: Callable[[WeightUpdate], object],
         settle: Callable[[], object],
-        budgets: Budgets,
+        budgets: Budgets | None,
         installed: Mapping[str, WeightUpdate],
         forking: Forking | None = None,
         trace: RequestTrace | None = None,
@@ -104,7 +104,8 @@ class MatchesAhead:
             raise ModelError(f"the order of update {number} is gone from {self._buffer.folder}.")
         demand = Demand(order, self._forking)
         played = self._wait_for(demand)
-        self._budgets.give_back((*order.specs, *order.spares), played.episodes.values())
+        if self._budgets is not None:
+            self._budgets.give_back((*order.specs, *order.spares), played.episodes.values())
         ended_s = time.monotonic()
         chosen, branches = demand.matches(played.episodes), demand.branches(played.episodes)
         metrics = self._seconds(number, began_s, ended_s)
@@ -165,8 +166,11 @@ class MatchesAhead:
             specs[:] = league.training_matches(*shape)
             return [*specs, *league.spare_matches(*shape, self._settings.refill_limit)]
 
-        drawn = self._budgets.draw(draw, league.gone)
-        self._budgets.take(drawn)
+        if self._budgets is None:
+            drawn = draw()
+        else:
+            drawn = self._budgets.draw(draw, league.gone)
+            self._budgets.take(drawn)
         names = dict.fromkeys(seat for spec in drawn for seat in spec.seats)
         order = MatchOrder(
             number=number,

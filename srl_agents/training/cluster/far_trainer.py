@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from srl_agents.league.store.schema import has_writer
+from srl_agents.league.store.database import has_writer
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.folder.layout import STORE

@@ -7,24 +7,84 @@ What ends the present attempt at the run, a roll-back or a stop, leaves as `Faul
 from __future__ import annotations
 
 import json
+import math
+import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.models.memory.available import memory_of
 from srl_agents.recipes.sections.fault_kinds import FAULTS, Policy
-from srl_agents.recipes.sections.fault_policy import MOST_SKIPS, SurvivalSettings
+from srl_agents.recipes.sections.fault_policy import (
+    CLOCK_JUMP_S,
+    MIN_FREE_MEMORY_MIB,
+    MOST_SKIPS,
+    SurvivalSettings,
+)
 from srl_agents.records import plain_json
-from srl_agents.training.faults.collapse import CollapseWatch
-from srl_agents.training.faults.machine_watch import MachineWatch
+from srl_agents.training.faults.stalled import CollapseWatch
 from srl_agents.training.faults.vital_signs import Finding, VitalSigns
+from srl_agents.training.folder.layout import CHECKPOINTS
 from srl_envs.errors import FaultError
 
 EVENTS, ROLLED_BACK = "faults.jsonl", "rolled_back.json"
 """Files in a run's folder: one line per fault, and what roll-backs did to the learning rate."""
+_MIB = 2**20
+
+
+class MachineWatch:
+    """Compares host memory, disk and clock with the recipe's limits, before each update.
+
+    Args:
+        settings: the limits.
+        folder: of the run.
+        clock: seconds of the system's clock.
+        passed: seconds that passed since some moment, whatever the system's clock shows.
+    """
+
+    def __init__(
+        self,
+        settings: SurvivalSettings,
+        folder: Path,
+        clock: Callable[[], float] = time.time,
+        passed: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._folder = settings, folder
+        self._clock, self._passed = clock, passed
+        self._ahead = clock() - passed()
+
+    def look(self) -> Iterator[Finding]:
+        """Faults of the machine at this moment."""
+        limits = self._settings
+        ahead = self._clock() - self._passed()
+        jump, self._ahead = ahead - self._ahead, ahead
+        if abs(jump) > CLOCK_JUMP_S:
+            message = f"the clock moved {jump:+,.0f} s against the time that passed"
+            yield Finding(fault="clock_jumped", message=message)
+        free = memory_of(torch.device("cpu")).free / _MIB
+        if free < MIN_FREE_MEMORY_MIB:
+            message = f"{math.floor(free):,} MiB are free, less than {MIN_FREE_MEMORY_MIB:g}"
+            yield Finding(fault="host_memory_low", message=message)
+        if limits.min_free_disk_mib:
+            room = shutil.disk_usage(self._folder).free / _MIB
+            needed = limits.min_free_disk_mib + 2 * self._checkpoint_mib()
+            if room < needed:
+                message = (
+                    f"{math.floor(room):,} MiB are free in {self._folder}, less than {needed:,.0f}"
+                )
+                yield Finding(fault="disk_low", message=message)
+
+    def _checkpoint_mib(self) -> float:
+        """Size of the newest checkpoint; 0 before the first."""
+        found = sorted((self._folder / CHECKPOINTS).glob("step-*"))
+        files = found[-1].iterdir() if found else ()
+        return sum(file.stat().st_size for file in files) / _MIB
 
 
 class Survival:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from srl_agents.recipes.sections.fault_kinds import STOPPED
@@ -15,26 +14,6 @@ STACKS = "hang.txt"
 """File in a run's folder: where every thread was."""
 _LAST_WORDS_S = 60.0
 """Limit for what has to be written before the process ends; the disk may be what hangs."""
-
-
-@contextmanager
-def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iterator[None]:
-    """Call ``expired`` from another thread if the inside takes too long.
-
-    Args:
-        doing: what is done inside; what ``expired`` is called with.
-        deadline_s: seconds.
-        expired: is expected not to come back; see `end_process`. What it refers to is freed by this thread:
-            the other one has ended when the inside has.
-    """
-    timer = threading.Timer(min(deadline_s, threading.TIMEOUT_MAX), expired, [doing])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def end_process(folder: Path, last_words: Callable[[], str], say: Callable[[str], None]) -> None:

@@ -104,7 +104,7 @@ def _speed(speed: EngineSpeed) -> dict[str, float]:
         found["cache_blocks/stored"] = speed.blocks_stored
         found["cache_blocks/removed"] = speed.blocks_removed
     conducted = speed.conducted
-    if conducted.requests:
+    if conducted is not None and conducted.requests:
         for instance, requests in sorted(conducted.requests.items()):
             found[f"conductor/requests/{instance}"] = requests
         found["conductor/known_share"] = conducted.known / max(conducted.blocks, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from srl_agents.credit.by_game import mean_metrics
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.matchmaking.manager import League
-from srl_agents.league.matchmaking.points import points_alone, seat_points
+from srl_agents.league.matchmaking.pair_record import points_alone, seat_points
 from srl_agents.league.settings import EvaluationSettings
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.records import Episode
@@ -70,7 +70,7 @@ class Evaluation:
                 arena=arena,
             )
         ]
-        specs = self.matches.budgets.affordable(specs)
+        specs = self.matches.affordable(specs)
         episodes = self.matches.play(f"update {done}: evaluating", specs)
         league.report(episodes)
         for name, metrics in learners.items():
@@ -101,7 +101,7 @@ class Evaluation:
             )
         ]
         missing = [spec for spec in specs if spec.match_id not in known]
-        missing = self.matches.budgets.affordable(missing)
+        missing = self.matches.affordable(missing)
         if missing:
             log = TranscriptLog(self.folder / TRANSCRIPTS)
             self.matches.play("final round robin", missing, log.add)

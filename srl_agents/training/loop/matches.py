@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from srl_agents.coordination.processes import Processes
 from srl_agents.league.store.history import LeagueStore
@@ -21,11 +22,11 @@ class Matches:
     Args:
         rollouts: plays.
         store: gets every result.
-        processes: play a part each, and hear of the others'.
+        processes: play a part each, and hear of the others'; None where there is one.
         view: shows progress.
         repeatable: a match that is played again, after a crash, ends alike; see
             `LeagueStore.report_many`.
-        budgets: of those who are asked for money.
+        budgets: of those who are asked for money; None where no agent has one.
         whole: inside it engines have all weights; all processes enter together.
     """
 
@@ -34,10 +35,10 @@ class Matches:
         rollouts: Rollouts,
         *,
         store: LeagueStore,
-        processes: Processes,
+        processes: Processes | None,
         view: ConsoleView,
         repeatable: bool,
-        budgets: Budgets,
+        budgets: Budgets | None,
         whole: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.rollouts, self.store = rollouts, store
@@ -65,28 +66,56 @@ class Matches:
         Raises:
             SandboxError: more could not be finished.
         """
-        own = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
-        self.view.phase(phase, len(own))
-        single_process = self.processes.size == 1
+        play = self._play if self.processes is None else partial(self._play_shared, self.processes)
+        if self.budgets is not None:
+            self.budgets.take(specs)
+        episodes = play(phase, specs, finished, parents)
+        if self.budgets is not None:
+            self.budgets.give_back(specs, episodes)
+        self.keep(episodes, most_void=most_void)
+        return episodes
+
+    def _play(
+        self,
+        phase: str,
+        specs: Sequence[MatchSpec],
+        finished: Finished | None,
+        parents: Mapping[str, Episode] | None,
+    ) -> list[Episode]:
+        self.view.phase(phase, len(specs))
+        with self._whole():
+            return self.rollouts.play(specs, self.view.advance, finished, parents)
+
+    def _play_shared(
+        self,
+        processes: Processes,
+        phase: str,
+        specs: Sequence[MatchSpec],
+        finished: Finished | None,
+        parents: Mapping[str, Episode] | None,
+    ) -> list[Episode]:
+        """Play a part of the matches, and hear of those of the other processes."""
         ended: list[tuple[Episode, Transcript]] = []
 
         def keep(episode: Episode, transcript: Transcript) -> None:
             ended.append((episode, transcript))
 
-        self.budgets.take(specs)
-        with self._whole():
-            played = self.rollouts.play(
-                own, self.view.advance, finished if single_process else keep, parents
-            )
-        episodes = self.processes.interleave(played)
-        self.budgets.give_back(specs, episodes)
-        if finished is not None and not single_process:
+        own = [spec for number, spec in enumerate(specs) if processes.mine(number)]
+        episodes = processes.interleave(self._play(phase, own, keep, parents))
+        if finished is not None:
             for episode, transcript in (
-                match for part in self.processes.gather(ended) for match in part
+                match for part in processes.gather(ended) for match in part
             ):
                 finished(episode, transcript)
-        self.keep(episodes, most_void=most_void)
         return episodes
+
+    def affordable(self, specs: Sequence[MatchSpec]) -> list[MatchSpec]:
+        """The matches without those that an agent's budget does not cover."""
+        return list(specs) if self.budgets is None else self.budgets.affordable(specs)
+
+    def covered(self, branches: Sequence[MatchSpec]) -> list[MatchSpec]:
+        """The branches without those that an agent's budget does not cover."""
+        return list(branches) if self.budgets is None else self.budgets.covered(branches)
 
     def keep(self, episodes: Sequence[Episode], *, most_void: float = 0.5) -> None:
         """Store what was played, here or elsewhere.

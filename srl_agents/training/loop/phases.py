@@ -17,15 +17,15 @@ from typing import Self
 
 import torch
 
+from srl_agents.credit.batches import of_age
 from srl_agents.league.matchmaking.manager import League
-from srl_agents.league.settings import EvaluationSettings
-from srl_agents.memory.phase_manager import PhaseManager
+from srl_agents.memory.phase_manager import PhaseManager, phase_on
 from srl_agents.metrics import ConsoleView, Record, Sink
-from srl_agents.metrics.reward_statistics import reward_statistics
+from srl_agents.metrics.names import reward_statistics
 from srl_agents.models.memory.available import allocated_gb
 from srl_agents.recipes.sections.fault_policy import STALE_ABOVE
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, TrainingBatch
+from srl_agents.records import Episode, MatchSpec, TrainingBatch
 from srl_agents.rewards.game_rewards import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward, rule_reward
 from srl_agents.rollouts import Rollouts
@@ -33,20 +33,18 @@ from srl_agents.trainers.experience import Experience
 from srl_agents.trainers.learner import Batch
 from srl_agents.training.ahead.orders import MatchesAhead
 from srl_agents.training.bases import LoadedBase, devices_of
-from srl_agents.training.faults.idle import IdleLearners
+from srl_agents.training.faults.stalled import IdleLearners
 from srl_agents.training.faults.survival import Survival
 from srl_agents.training.faults.vital_signs import Finding
 from srl_agents.training.gauges.machine import SystemMeter
 from srl_agents.training.loop.evaluation import Evaluation
 from srl_agents.training.loop.matches import Matches
-from srl_agents.training.loop.row_ages import of_age
 from srl_agents.training.loop.stages import Parts
 from srl_agents.training.loop.state import RunState
 from srl_agents.training.loop.step import Steps
 from srl_agents.training.loop.versions import LeagueVersions
 from srl_agents.training.parts.exchange_rounds import RolloutExchange
 from srl_agents.training.parts.forking import Forking
-from srl_agents.training.parts.memory_roles import phase_on
 from srl_agents.training.parts.sharing_rounds import Sharing
 from srl_agents.training.parts.single import Learners
 from srl_agents.training.parts.spending import Spending
@@ -85,6 +83,8 @@ class Update:
     """Reply tokens of rows that learners stepped on, once per pass."""
     last: bool = False
     """Whether no update follows, as far as is known when a phase runs."""
+    checkpointed: bool = False
+    """Whether a checkpoint holds it."""
     score: float | None = None
     """Mean points per game of the learners in this update's look, if there was one."""
 
@@ -155,16 +155,20 @@ class Play(Phase):
 
     def _play(self, update: Update) -> None:
         """Play with the versions that are installed."""
-        specs = self.matches.budgets.draw(
-            lambda: self.league.training_matches(
-                update.number - 1, self.start_states, self.group_size
-            ),
-            self.league.gone,
-        )
+        specs = self._specs(update.number)
         update.players = {self.league.live(name): name for name in self.learners}
         started = time.monotonic()
         update.episodes = self.matches.play(f"update {update.number}: playing", specs)
         update.run["generate_s"] = time.monotonic() - started
+
+    def _specs(self, number: int) -> list[MatchSpec]:
+        """Matches of an update that the budgets of guests allow."""
+
+        def drawn() -> list[MatchSpec]:
+            return self.league.training_matches(number - 1, self.start_states, self.group_size)
+
+        budgets = self.matches.budgets
+        return drawn() if budgets is None else budgets.draw(drawn, self.league.gone)
 
     def _take(self, update: Update, ahead: MatchesAhead) -> None:
         taken = ahead.take(update.number)
@@ -213,7 +217,7 @@ class Branch(Phase):
             lambda specs, parents: self.matches.play(
                 f"update {update.number}: branches", specs, parents=parents
             ),
-            self.matches.budgets.covered,
+            self.matches.covered,
         )
         update.run["forks_s"] = time.monotonic() - started
         return branches
@@ -340,7 +344,8 @@ class Step(Phase):
     """Take the optimizer steps; then learn from others and teach the reward model."""
 
     steps: Steps
-    looks: EvaluationSettings
+    seats_every: int
+    """Updates from one measurement of each seat's gradient to the next; 0: never."""
     versions: LeagueVersions
     learners: Learners
     learned_reward: LearnedReward | None
@@ -352,9 +357,10 @@ class Step(Phase):
     @classmethod
     def of(cls, parts: Parts) -> Self:
         """See `Phase`."""
+        looks = parts.recipe.evaluation
         return cls(
             steps=Steps.of(parts),
-            looks=parts.recipe.evaluation,
+            seats_every=looks.every if looks.seat_gradients else 0,
             versions=parts.versions,
             learners=parts.learners,
             learned_reward=parts.learned_reward,
@@ -371,7 +377,7 @@ class Step(Phase):
         metrics, update.trained_tokens = self.steps.take(
             update.batches,
             update.learners,
-            by_seat=self.looks.seat_gradients and self.looks.looks_at(update.number),
+            by_seat=_due(update.number, self.seats_every),
         )
         update.run |= metrics
         if self.learned_reward is not None:
@@ -432,16 +438,18 @@ class Publish(Phase):
 class Look(Phase):
     """Measure the new versions, where the recipe asks for a look after this update."""
 
+    every: int
+    """Updates from one look to the next; 0: none before the end."""
     evaluation: Evaluation
 
     @classmethod
     def of(cls, parts: Parts) -> Self:
         """See `Phase`."""
-        return cls(evaluation=Evaluation.of(parts))
+        return cls(every=parts.recipe.evaluation.every, evaluation=Evaluation.of(parts))
 
     def __call__(self, update: Update) -> None:
         """See `Phase`."""
-        if self.evaluation.settings.looks_at(update.number):
+        if _due(update.number, self.every):
             update.score = self.evaluation.look(update.number, update.learners)
 
 
@@ -496,7 +504,7 @@ class Snapshot(Phase):
 
     def __call__(self, update: Update) -> None:
         """See `Phase`."""
-        if update.last or update.number % self.every == 0:
+        if update.last or _due(update.number, self.every):
             for name in self.learners:
                 self.versions.snapshot(name, update.number, last=update.last)
 
@@ -524,11 +532,17 @@ class WriteCheckpoint(Phase):
 
     def __call__(self, update: Update) -> None:
         """See `Phase`."""
-        if update.last or update.number % self.recipe.checkpoint_every == 0:
+        if update.last or _due(update.number, self.recipe.checkpoint_every):
             gathered = self.state.gather(update.number, update.score)
             gathered.write(self.recipe, self.folder, whole=self.memory.write_down)
+            update.checkpointed = True
             if self.ahead is not None:
                 self.ahead.acknowledge(update.number)
+
+
+def _due(update: int, every: int) -> bool:
+    """Whether what comes every so many updates comes in this one; with 0 it never does."""
+    return every > 0 and update % every == 0
 
 
 PHASES: Mapping[str, type[Phase]] = {

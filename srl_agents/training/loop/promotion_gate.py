@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from srl_agents.league.agent_names import lineage
+from srl_agents.league.agents import lineage
 from srl_agents.league.matchmaking.manager import League
-from srl_agents.league.matchmaking.points import mean_points, points_alone
+from srl_agents.league.matchmaking.pair_record import mean_points, points_alone
 from srl_agents.league.matchmaking.promotion import PromotionSettings, half_difference
 from srl_agents.league.ratings.betting import Finding, MeanTest
 from srl_agents.league.ratings.intervals import Floats

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from safetensors import SafetensorError
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
-from srl_agents.interrupts import finished_first
+from srl_agents.interrupts import finished_first, limit
 from srl_agents.metrics import ConsoleView, JSONLines, Sink, TensorBoard
 from srl_agents.metrics.looks import best_and_last
 from srl_agents.metrics.sinks import METRICS, TENSORBOARD, read_lines
@@ -26,13 +27,13 @@ from srl_agents.training.bases import devices_of
 from srl_agents.training.callbacks import Listeners
 from srl_agents.training.faults.survival import in_words, write_event
 from srl_agents.training.faults.vital_signs import Finding
-from srl_agents.training.faults.watchdog import end_process, limit
+from srl_agents.training.faults.watchdog import end_process
 from srl_agents.training.folder.adapter_export import AdapterExport
 from srl_agents.training.folder.layout import CHECKPOINTS
 from srl_agents.training.loop import side_files
 from srl_agents.training.loop.evaluation import Evaluation
 from srl_agents.training.loop.phases import PHASES, Phase, Update
-from srl_agents.training.loop.stages import build
+from srl_agents.training.loop.stages import Parts, build
 from srl_agents.training.loop.state import Gathered, RunState
 from srl_agents.training.loop.step import Steps
 from srl_agents.training.loop.transfer_file import write_transfer
@@ -98,6 +99,7 @@ class LeagueTraining:
             large for a copy."""
             self._stepping = False
             """Whether weights may differ from those of the last finished update."""
+            self._copies = _copies_of(self.parts)
             self.phases = {name: phase.of(self.parts) for name, phase in PHASES.items()}
             """Of an update, in their order."""
             self.parts.versions.publish()
@@ -127,10 +129,11 @@ class LeagueTraining:
             TensorBoard(parts.folder / TENSORBOARD),
             parts.view,
         ]
+        listening = [self._listeners] if self._listeners else []
         try:
             while not self._ended:
                 with self._traced():
-                    self._update([*sinks, *parts.trackers, self._listeners])
+                    self._update([*sinks, *parts.trackers, *listening])
                 if reason := self._stopped():
                     return self._stop(reason)
             if self.done < parts.recipe.updates:
@@ -195,7 +198,7 @@ class LeagueTraining:
                 self._do(name, phase, update)
             self._late = {name: update.seconds[name] for name in _AFTER_REPORT}
             self.done = update.number
-            self._hold()
+            self._hold(checkpointed=update.checkpointed)
 
     def _do(self, name: str, phase: Phase, update: Update) -> None:
         """Run one phase of an update within its time limit, and measure it."""
@@ -214,25 +217,21 @@ class LeagueTraining:
             f"interrupted: update {self.done + 1} is finished first; the next signal ends at once"
         )
 
-    def _hold(self) -> None:
+    def _hold(self, *, checkpointed: bool) -> None:
         """Remember the update that is over, if no checkpoint holds it.
 
         Without its score: an undisturbed run has no such checkpoint, and so does not take it for its best.
         """
-        recipe = self.parts.recipe
         self._held, self._stepping = None, False
-        if checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done:
+        if checkpointed:
             return
-        small = all(base.parameters == "lora" for base in recipe.bases)
-        if not (recipe.survival.hold_last_update and small):
+        if self._copies == "none":
             gathered = self._state.gather(self.done, None)
             self._held = replace(gathered, tensors={}).copied()
             return
-        on_host = all(device.type == "cpu" for device in devices_of(self.parts.bases))
-        bound = recipe.memory.budget_gib is not None and on_host
         with self.parts.memory.phase("hold"):
             gathered = self._state.gather(self.done, None)
-            self._held = gathered.copied(self.parts.folder if bound else None)
+            self._held = gathered.copied(self.parts.folder if self._copies == "file" else None)
 
     def _last(self) -> Gathered | None:
         """The last finished update, if no checkpoint holds it and no step has changed what it left."""
@@ -288,7 +287,9 @@ class LeagueTraining:
         if not self._listeners:
             return ""
         self._listeners.finished(self.parts.folder)
-        reason = self.parts.processes.gather(self._listeners.stopped)[0]
+        reason = self._listeners.stopped
+        if self.parts.processes.size > 1:
+            reason = self.parts.processes.gather(reason)[0]
         return "" if self._ended else reason
 
     def _stop(self, reason: str) -> Outcome:
@@ -328,3 +329,13 @@ class LeagueTraining:
             own = {name: live[name] for name in base.settings.learners if name in live}
             for path in export.write(own):
                 parts.view.say(f"{_EXPORTED[base.settings.parameters]}: {path}")
+
+
+def _copies_of(parts: Parts) -> Literal["none", "file", "memory"]:
+    """Where a copy of the tensors of the last finished update is kept: nowhere, where they are too large."""
+    recipe = parts.recipe
+    small = all(base.parameters == "lora" for base in recipe.bases)
+    if not (recipe.survival.hold_last_update and small):
+        return "none"
+    on_host = all(device.type == "cpu" for device in devices_of(parts.bases))
+    return "file" if recipe.memory.budget_gib is not None and on_host else "memory"

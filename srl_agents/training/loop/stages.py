@@ -7,7 +7,7 @@ and how. `Parts` adds who plays: versions need the learners' weights to have nam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from srl_agents import checkpoints
 from srl_agents.agents import Policy
 from srl_agents.agents.resolver import Asking, Seated, close_engines
+from srl_agents.coordination.coordinator import CoordinationGroups
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.by_game import CreditByGame
@@ -41,7 +42,7 @@ from srl_agents.trainers.experience import Experience
 from srl_agents.training.ahead.launch import start_generation
 from srl_agents.training.ahead.orders import MatchesAhead
 from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of, site_of
-from srl_agents.training.faults.idle import IdleLearners
+from srl_agents.training.faults.stalled import IdleLearners
 from srl_agents.training.faults.supervised import Supervised
 from srl_agents.training.faults.survival import RolledBack, Survival, play_halved_after
 from srl_agents.training.folder.changes import changed_before, keep_changes, repeats_since
@@ -55,7 +56,6 @@ from srl_agents.training.folder.layout import (
 )
 from srl_agents.training.folder.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.gauges.machine import SystemMeter
-from srl_agents.training.loop.groups import CoordinationGroups, coordination_of, said_of_groups
 from srl_agents.training.loop.matches import Matches
 from srl_agents.training.loop.versions import LeagueVersions
 from srl_agents.training.parts.budgets import Budgets
@@ -73,6 +73,7 @@ from srl_agents.training.parts.memory_roles import make_phase_manager
 from srl_agents.training.parts.sharing_rounds import Sharing
 from srl_agents.training.parts.single import (
     Learners,
+    coordination_of,
     load_base,
     load_bases,
     make_budgets,
@@ -89,6 +90,7 @@ from srl_agents.training.parts.single import (
     names_of_games,
     open_store,
     relief,
+    said_of_groups,
     sampling_of,
     seeds_of,
 )
@@ -451,15 +453,16 @@ class _Playing:
 def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) -> Parts:
     recipe, view = learning.recipe, learning.view
     league = make_league(recipe, learning.learners)
+    several = learning.processes if learning.processes.size > 1 else None
     together = all(isinstance(base.engine, RepeatableEngine) for base in playing.bases)
     asks_again = learning.asks_again and together
     matches = Matches(
         rollouts,
         store=learning.store,
-        processes=learning.processes,
+        processes=several,
         view=view,
         repeatable=learning.repeatable and together,
-        whole=partial(_whole, playing.bases),
+        whole=partial(_whole, playing.bases) if recipe.memory.sharded else nullcontext,
         budgets=make_budgets(
             recipe, learning.folder, view.say, learning.asking, repeatable=asks_again
         ),
@@ -496,7 +499,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
             ],
         ),
         meter=SystemMeter(devices_of(learning.bases), learning.opened),
-        spending=Spending(recipe.stop, learning.folder, learning.processes),
+        spending=Spending(recipe.stop, learning.folder, several),
         ahead=_ahead(learning, playing, league, versions, matches.budgets),
         memory=make_phase_manager(
             playing.bases,
@@ -525,7 +528,7 @@ def _ahead(
     playing: _Playing,
     league: League,
     versions: LeagueVersions,
-    budgets: Budgets,
+    budgets: Budgets | None,
 ) -> MatchesAhead | None:
     """The trainer's side of generation in another process, if there is one."""
     if learning.process is None or playing.buffer is None:

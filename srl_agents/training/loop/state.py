@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from srl_agents import checkpoints
 from srl_agents.checkpoints import Checkpoint
+from srl_agents.coordination.coordinator import CoordinationGroups
 from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView
@@ -17,7 +18,6 @@ from srl_agents.models.memory.mapped_tensors import MappedTensors
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.folder.layout import CHECKPOINTS
 from srl_agents.training.loop import side_files
-from srl_agents.training.loop.groups import CoordinationGroups
 from srl_agents.training.loop.stages import Parts
 from srl_agents.training.loop.versions import LeagueVersions
 from srl_agents.training.parts.single import Learners
@@ -103,6 +103,17 @@ class Kept(Protocol):
         """The inverse of `state`."""
 
 
+class NothingKept:
+    """Stands for a part that the recipe leaves out, whose key a checkpoint has all the same."""
+
+    def state(self) -> dict[str, Any]:
+        """See `Kept`."""
+        return {}
+
+    def load_state(self, state: Any) -> None:
+        """See `Kept`."""
+
+
 class KeptTensors(Protocol):
     """A part whose state is groups of tensors and JSON values."""
 
@@ -139,7 +150,7 @@ class RunState:
             "league": parts.league,
             "credit": parts.credit,
             "survival": parts.survival,
-            "budgets": parts.matches.budgets,
+            "budgets": parts.matches.budgets or NothingKept(),
             SPENT: parts.spending,
             CLOCK: parts.spending.clock,
             "exchange": parts.exchange,

@@ -1,4 +1,4 @@
-"""The optimizer steps of one update, as the coordinator decides, in every process the same."""
+"""The optimizer steps of one update, as the coordinator decides."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
-from srl_agents.coordination.processes import Processes
+from srl_agents.coordination.coordinator import CoordinationGroups
+from srl_agents.coordination.members import AdapterShape, Decision, Member
 from srl_agents.credit.preferences import PreferenceBatch
-from srl_agents.memory.phase_manager import PhaseManager
-from srl_agents.memory.spreading import spread_learners
+from srl_agents.memory.phase_manager import PhaseManager, phase_on
 from srl_agents.metrics import ConsoleView
 from srl_agents.models.memory.available import empty_cache
 from srl_agents.recipes.sections.base_models import Base
 from srl_agents.records import TrainingBatch
 from srl_agents.rewards.learned_reward import LearnedReward
-from srl_agents.trainers.learner import Batch, DivisibleBatch, joined_shares
-from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
+from srl_agents.trainers.learner import Batch
+from srl_agents.trainers.mixed_gradients import mixed_gradients
+from srl_agents.trainers.prefix_sharing import worth_mixing
 from srl_agents.training.bases import LoadedBase
 from srl_agents.training.faults.survival import Survival
 from srl_agents.training.faults.vital_signs import Finding
-from srl_agents.training.loop.groups import CoordinationGroups
+from srl_agents.training.loop.shared_gradients import SharedGradients
 from srl_agents.training.loop.stages import Parts
 from srl_agents.training.parts.exchange_rounds import RolloutExchange
-from srl_agents.training.parts.memory_roles import phase_on
 from srl_agents.training.parts.single import Learners
-from srl_envs.errors import FaultError, MemoryLimitError, ModelError
+from srl_envs.errors import FaultError, MemoryLimitError
 
 Metrics = dict[str, dict[str, float]]
 """Metrics by learner and name."""
@@ -40,15 +37,14 @@ class Steps:
 
     learners: Learners
     bases: Sequence[LoadedBase]
-    processes: Processes
+    shared: SharedGradients | None
+    """Computes gradients with the run's other processes, if there are any."""
     coordinator: CoordinationGroups
     exchange: RolloutExchange | None
     learned_reward: LearnedReward | None
     survival: Survival
     memory: PhaseManager
     view: ConsoleView
-    sharded: bool
-    """Whether layers are divided over the processes, which then wait for each other in each of them."""
     halves: bool
     """Whether a pass gets half the rows where memory runs out."""
 
@@ -58,14 +54,13 @@ class Steps:
         return cls(
             learners=parts.learners,
             bases=parts.bases,
-            processes=parts.processes,
+            shared=SharedGradients.of_run(parts),
             coordinator=parts.coordinator,
             exchange=parts.exchange,
             learned_reward=parts.learned_reward,
             survival=parts.survival,
             memory=parts.memory,
             view=parts.view,
-            sharded=parts.recipe.memory.sharded,
             halves=parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch",
         )
 
@@ -142,11 +137,13 @@ class Steps:
         Raises:
             ModelError: they do not.
         """
+        if self.shared is None:
+            return
         judge = [] if self.learned_reward is None else [self.learned_reward.learner]
         for learner in (*self.learners.values(), *judge):
             name = learner.name
             weights = learner.base.trainable_parameters(name)
-            self.processes.require_equal(f"the weights of {name!r}", weights)
+            self.shared.processes.require_equal(f"the weights of {name!r}", weights)
 
     def _step(self, decision: Decision) -> None:
         for name, learner in self.learners.items():
@@ -170,35 +167,14 @@ class Steps:
     def _gradients(
         self, batches: Mapping[str, Batch]
     ) -> dict[str, tuple[dict[str, float], Finding | None]]:
-        """Put its gradient on every learner of one base; returns each learner's metrics, or its fault.
-
-        Each process computes those of some learners, and receives the others. Where that would leave a
-        process idle, each computes a share of every learner's rows instead.
-        """
+        """Put its gradient on every learner of one base; returns each learner's metrics, or its fault."""
+        if self.shared is not None:
+            return self.shared.of(batches, self._gradient, self._added)
         computed = self._together(batches)
-        divided = {
-            name: self._divided(name, batch)
+        return {
+            name: computed.get(name) or self._gradient(name, batch)
             for name, batch in batches.items()
-            if (len(batches) % self.processes.size or self.sharded)
-            and isinstance(batch, DivisibleBatch)
         }
-        whole = [name for name in batches if name not in computed.keys() | divided.keys()]
-        at = spread_learners({name: batches[name].rows for name in whole}, self.processes.size)
-        for name in [name for name in whole if at[name] == self.processes.rank]:
-            metrics, finding = self._gradient(name, batches[name])
-            computed[name] = (metrics, finding, {})
-            if self.processes.size > 1:
-                exported = self.learners[name].exported_gradients()
-                computed[name] = (metrics, finding, exported)
-        everywhere = {
-            name: gradients
-            for part in self.processes.gather(computed)
-            for name, gradients in part.items()
-        }
-        for name in whole:
-            if name not in computed:
-                self.learners[name].import_gradients(everywhere[name][2])
-        return {name: divided.get(name) or everywhere[name][:2] for name in batches}
 
     def _norms_by_seat(self, name: str, batch: Batch) -> dict[str, float]:
         """Norms of the parts of a batch's gradient that the rows of each seat give; no step is taken."""
@@ -214,19 +190,17 @@ class Steps:
 
     def _together(
         self, batches: Mapping[str, Batch]
-    ) -> dict[str, tuple[dict[str, float], Finding | None, Tensors]]:
+    ) -> dict[str, tuple[dict[str, float], Finding | None]]:
         """Metrics of learners that share passes; empty where one has a fault, which is answered separately.
 
         Raises:
             MemoryLimitError: not even one row at a time fits.
         """
-        if self.processes.size > 1:
-            return {}
         while mixed := worth_mixing(self.learners, batches):
             learners: Any = {name: self.learners[name] for name in mixed}
             try:
                 metrics_of = mixed_gradients(learners, mixed)
-                return {name: (metrics, None, {}) for name, metrics in metrics_of.items()}
+                return {name: (metrics, None) for name, metrics in metrics_of.items()}
             except FaultError:
                 for learner in learners.values():
                     learner.drop_gradients()
@@ -245,42 +219,6 @@ class Steps:
             return self.learners[name].checked(*self._added(name, batch, batch)), None
         except FaultError as error:
             return {}, Finding(fault=error.fault, message=str(error), learner=name)
-
-    def _divided(self, name: str, batch: DivisibleBatch) -> tuple[dict[str, float], Finding | None]:
-        """One learner's, of which every process computes a share.
-
-        Raises:
-            MemoryLimitError: not even one row at a time fits.
-        """
-        learner, processes = self.learners[name], self.processes
-        learner.begin(batch)
-        own, summed = batch.share(processes.rank, processes.size), (0.0, dict[str, float]())
-        behind = self._passes_behind(name, own) if self.sharded else 0
-        if own is not None:
-            summed = self._added(name, batch, own)
-        if behind:
-            self._keep_pace(name, batch, behind)
-        whole = joined_shares(processes.gather(summed))
-        learner.import_gradients(processes.sum(learner.exported_gradients()))
-        try:
-            return learner.checked(*whole), None
-        except FaultError as error:
-            return {}, Finding(fault=error.fault, message=str(error), learner=name)
-
-    def _passes_behind(self, name: str, own: Batch | None) -> int:
-        """Passes that the process with most makes and this one does not.
-
-        All say it before their first pass: within one, each waits for the others in every layer.
-        """
-        made = 0 if own is None else self.learners[name].passes(own)
-        return max(self.processes.gather(made)) - made
-
-    def _keep_pace(self, name: str, batch: Batch, passes: int) -> None:
-        """Make passes over one row that change nothing, as each layer is gathered from all processes."""
-        if not isinstance(batch, TrainingBatch):
-            raise ModelError(f"memory.sharded: batches of learner {name!r} cannot be divided.")
-        one = batch.take(np.flatnonzero(batch.learned_RT.any(axis=1))[:1])
-        self.learners[name].keep_pace(one, passes)
 
     def _added(self, name: str, batch: Batch, share: Batch) -> tuple[float, dict[str, float]]:
         """Add one learner's gradient; in smaller parts where memory runs out, if the recipe allows it.
@@ -313,8 +251,8 @@ class Steps:
         """
         learners = [self.learners[name] for name in names]
         rows = min(learner.micro_batch_rows for learner in learners)
-        halve = self.halves
-        if rows == 1 or not halve or self.sharded:  # other processes wait in a layer
+        sharded = self.shared is not None and self.shared.sharded
+        if rows == 1 or not self.halves or sharded:  # other processes wait in a layer
             raise error
         message = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
         owner = names[0] if len(names) == 1 else ""

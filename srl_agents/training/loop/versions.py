@@ -16,13 +16,13 @@ import torch
 
 from srl_agents import checkpoints
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.agents.contents import contents_of
+from srl_agents.agents.contents import chat_contents, contents_of
 from srl_agents.agents.prompt_file import Examples, read_prompt, write_prompt
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.league.agent_names import lineage
+from srl_agents.league.agents import lineage
 from srl_agents.league.matchmaking.manager import BOT, League
 from srl_agents.league.store.history import AgentVersion, LeagueStore
-from srl_agents.models.digests import version_of
+from srl_agents.models.digests import tensors_sha256, version_of
 from srl_agents.models.probe import logprobs_under, probe_tokens
 from srl_agents.recipes.sections.games import bots_of, shared_anchors
 from srl_agents.recipes.settings import LeagueRecipe
@@ -77,7 +77,8 @@ class LeagueVersions:
     ) -> None:
         self.recipe, self.league, self.learners = recipe, league, learners
         self._bases, self._wait = bases, wait
-        self.store, self.folder, self._sampling = store, folder, sampling
+        self._sites = {name: site_of(bases, name) for name in learners}
+        self.store, self.folder = store, folder
         self.policies, self._drawn_as = policies, drawn_as
         self._play, self._say, self._shown = play, say, shown
         policies |= {base.name: ModelPolicy(base.engine) for base in bases}
@@ -93,9 +94,20 @@ class LeagueVersions:
             anchors = [*league.starts, *shared_anchors(recipe.games)]
             self._gate = PromotionGate(league, recipe.promotion, anchors, play)
         self._known = {agent.agent_id for agent in store.agents()}
+        env_id = recipe.games[0].env_id
+        self._contents = {
+            base.name: contents_of(base.model, None, sampling, env_id) for base in bases
+        }
+        """Contents of each base as it is without an adapter."""
+        self._start_of = {name: base.name for name, base in self._sites.items()}
+        """Learner -> name of its base."""
         self.installed: dict[str, WeightUpdate] = {}
         """Agent id -> where its weights are, of all versions that may play."""
         self._add_anchors()
+
+    def _site(self, learner: str) -> PlayingBase:
+        """The base of a learner, also of one of another run."""
+        return self._sites.get(learner) or site_of(self._bases, learner)
 
     # --- live versions -----------------------------------------------------------------------
 
@@ -135,7 +147,7 @@ class LeagueVersions:
         shown: Examples,
         logprobs: tuple[float, ...],
     ) -> None:
-        site = site_of(self._bases, version.learner)
+        site = self._site(version.learner)
         update = site.transport.publish(version, tensors, previous, shown)
         update = replace(update, logprobs=logprobs)
         self._wait(site.engine.install(update))
@@ -144,7 +156,7 @@ class LeagueVersions:
 
     def _logprobs(self, learner: str, weights: str) -> tuple[float, ...]:
         """Log-probabilities of the probe with weights on a learner's base, where its engine compares them."""
-        site = site_of(self._bases, learner)
+        site = self._site(learner)
         if not site.settings.engine.is_compared:
             return ()
         return logprobs_under(site.model, weights, probe_tokens(site.model.chat))
@@ -152,7 +164,7 @@ class LeagueVersions:
     def _seat(self, version: WeightVersion, shown: Examples) -> None:
         """Let an installed version play."""
         self.policies[str(version)] = ModelPolicy(
-            site_of(self._bases, version.learner).engine, version, shown
+            self._site(version.learner).engine, version, shown
         )
         self._drawn_as[str(version)] = version.label
 
@@ -161,7 +173,7 @@ class LeagueVersions:
         self._drawn_as.pop(version, None)
         self.installed.pop(version, None)
         found = WeightVersion.parse(version)
-        site = site_of(self._bases, found.learner)
+        site = self._site(found.learner)
         self._wait(site.engine.retire(found))
         site.transport.release(found)
 
@@ -214,7 +226,7 @@ class LeagueVersions:
         if not folder.is_dir() or checkpoints.changed_files(folder):
             temporary = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
-            site = site_of(self._bases, learner)
+            site = self._site(learner)
             site.model.save_adapter(learner, temporary)
             shown = self._shown.get(learner, ())
             write_prompt(temporary, site.settings.prompt.followed_by(shown))
@@ -234,7 +246,7 @@ class LeagueVersions:
         Whole weights stay on disk until a batch needs them; a live one was an alias of the learner's.
         """
         folder, version = self._folder_of(agent), WeightVersion.parse(agent)
-        site = site_of(self._bases, version.learner)
+        site = self._site(version.learner)
         base, whole = site.model, site.settings.parameters == "full"
         if agent in self.policies and not whole:
             return
@@ -287,7 +299,7 @@ class LeagueVersions:
                 parent=self.league.start_of(learner),
                 role=self.league.roles[learner],
                 step=version.number,
-                spec=self._contents(learner),
+                spec=self._contents_of(learner),
             )
         )
         self._known.add(str(version))
@@ -296,12 +308,12 @@ class LeagueVersions:
         """Add the learners' starts and the bots, which anchor the ratings."""
         for base in self._bases:
             if base.name not in self._known:
-                contents = contents_of(
-                    base.model, None, self._sampling, self.recipe.games[0].env_id, ()
-                )
                 self.store.add_agent(
                     AgentVersion(
-                        agent_id=base.name, lineage=base.name, role="anchor", spec=contents
+                        agent_id=base.name,
+                        lineage=base.name,
+                        role="anchor",
+                        spec=self._contents[base.name],
                     )
                 )
         for bot, games in bots_of(self.recipe.games).items():
@@ -314,6 +326,12 @@ class LeagueVersions:
                 )
             )
 
-    def _contents(self, learner: str) -> dict[str, Any]:
-        base, env_id = self.learners[learner].base, self.recipe.games[0].env_id
-        return contents_of(base, learner, self._sampling, env_id, self._shown.get(learner, ()))
+    def _contents_of(self, learner: str) -> dict[str, Any]:
+        """Those of its base, with its present weights and the examples in its prompt."""
+        site = self._site(learner)
+        examples = self._shown.get(learner, ())
+        return {
+            **self._contents[self._start_of[learner]],
+            "adapter": tensors_sha256(site.model.adapter_tensors(learner)),
+            **(chat_contents(site.model.chat, examples) if examples else {}),
+        }

@@ -288,8 +288,6 @@ class Budgets:
         return asked
 
     def _write(self) -> None:
-        if not self._budgets:
-            return
         totals = {
             agent: asdict(own) | {"requests": own.asked, "cost": own.paid}
             for agent, own in self.spent.items()

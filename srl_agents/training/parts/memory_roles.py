@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from srl_agents.engines.protocol import Engine
-from srl_agents.memory.phase_manager import TRACE, PhaseManager, Role
+from srl_agents.memory.phase_manager import TRACE, PhaseManager, Role, phase_on
 from srl_agents.models.memory.tensor_roles import gauge_of, tensor_role
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.training.bases import PlayingBase, devices_of
@@ -168,11 +168,6 @@ def needs_of(
 def role_of(name: str, base: str) -> str:
     """A role of one base, by the base's folder; empty where it is the only one."""
     return f"{name} of {base}" if base else name
-
-
-def phase_on(phase: str, base: str) -> str:
-    """A phase in which one base has its turn."""
-    return f"{phase}: {base}" if base else phase
 
 
 def _tensors_of_judge(judge: LearnedReward, *, own_base: bool) -> dict[str, Callable[[], Any]]:

@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from srl_agents import checkpoints
 from srl_agents.agents.grammar import EndpointName, parse
 from srl_agents.agents.resolver import Asking
+from srl_agents.coordination.coordinator import CoordinationGroups, Coordinator
 from srl_agents.credit.by_game import Credit
 from srl_agents.engines.endpoint.providers import find_model
 from srl_agents.engines.protocol import Engine, SamplingSettings
@@ -232,12 +233,14 @@ def make_budgets(
     asking: Asking,
     *,
     repeatable: bool,
-) -> Budgets:
-    """Budgets of the opponents behind endpoints."""
+) -> Budgets | None:
+    """Budgets of the opponents behind endpoints; None where no agent has one."""
     here = recipe.generation is None and asking.sent is not None
     games = recipe.games
     longest = max(game.most_prompt_chars for game in games)
     budgets = recipe.opponents.budgets
+    if not budgets:
+        return None
     most_replies: dict[str, int] = {}
     for game in games:
         most_replies[game.env_id] = max(game.most_replies, most_replies.get(game.env_id, 0))
@@ -355,8 +358,7 @@ def make_exchange(
 
 def names_of_games(games: tuple[Game, ...]) -> Callable[[MatchSpec], str]:
     """Which of a recipe's games a match is of."""
-    arenas = Arenas(arenas_of(games))
-    return lambda match: arenas.of(match).title
+    return Arenas(arenas_of(games)).title_of
 
 
 def make_recipe_rewards(recipe: LeagueRecipe) -> RewardsByGame | None:
@@ -401,3 +403,31 @@ def make_learned_reward(recipe: LeagueRecipe, base: BaseModel) -> LearnedReward 
 
 def _derived(seed: int, name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:4], "big")
+
+
+def coordination_of(recipe: LeagueRecipe) -> CoordinationGroups:
+    """Coordination of a recipe: kinds that combine weights act within each base that has two learners."""
+    settings, groups = recipe.coordination, recipe.coordinated
+    single = {name for name, own in groups.items() if len(own) == 1 and len(recipe.learners) > 1}
+    together = [name for own in groups.values() for name in own]
+    return CoordinationGroups(
+        groups,
+        lambda name: Coordinator() if name in single else settings.make_coordinator(),
+        [name for name in recipe.learners if name not in together],
+    )
+
+
+def said_of_groups(recipe: LeagueRecipe) -> str:
+    """Who is coordinated with whom, in words; empty where there is one base or a kind that looks at all."""
+    bases, kind, groups = recipe.bases, recipe.coordination, recipe.coordinated
+    together = [name for own in groups.values() for name in own]
+    apart = ", ".join(name for name in recipe.learners if name not in together)
+    rest = f"; without the exploiters {apart}" if apart else ""
+    if len(bases) == 1 or not kind.within_a_base:
+        return f"coordination {kind.kind!r} acts among {', '.join(together)}{rest}" if rest else ""
+    words = [
+        f"{', '.join(own)} on {name}" + (" (one learner)" if len(own) == 1 else "")
+        for name, own in groups.items()
+    ]
+    where = "across models of one base" if kind.across_bases else "within each base"
+    return f"coordination {kind.kind!r} acts {where}: {'; '.join(words)}{rest}"

@@ -20,17 +20,20 @@ class ProcessorClock:
     """Seconds of processors that the run took on this machine, from checkpoint to checkpoint.
 
     Args:
-        processes: that share the work; their seconds are added.
+        processes: that share the work; their seconds are added. None: the run has one.
     """
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes | None) -> None:
         self.seconds = 0.0
         self._processes, self._since_s = processes, processor_seconds()
 
     def advance(self) -> None:
         """Count what passed since the last call."""
         now_s = processor_seconds()
-        self.seconds += sum(self._processes.gather(max(now_s - self._since_s, 0.0)))
+        passed_s = max(now_s - self._since_s, 0.0)
+        self.seconds += (
+            passed_s if self._processes is None else sum(self._processes.gather(passed_s))
+        )
         self._since_s = now_s
 
     def state(self) -> dict[str, Any]:
@@ -48,10 +51,12 @@ class Spending:
     Args:
         settings: the recipe's limits; None: no limits, amounts are only counted.
         folder: of the run.
-        processes: that share the work; their seconds are added.
+        processes: that share the work; their seconds are added. None: the run has one.
     """
 
-    def __init__(self, settings: StopSettings | None, folder: Path, processes: Processes) -> None:
+    def __init__(
+        self, settings: StopSettings | None, folder: Path, processes: Processes | None
+    ) -> None:
         self.limits = _limits(settings)
         self.tokens = 0
         """Tokens that models wrote in the matches and branches of updates."""
@@ -93,12 +98,16 @@ class Spending:
         self.tokens += tokens
         self.trained_tokens += trained_tokens
         if self._file is not None:
-            entered = self._enter(self._file) if self._processes.first else None
-            self._together = next(found for found in self._processes.gather(entered) if found)
+            self._together = self._entered(self._file)
         return {f"spent/{name}": value for name, value in self.spent.items()}
 
-    def _enter(self, file: BudgetFile) -> SharedBudget:
-        return file.enter(self._run, self.spent)
+    def _entered(self, file: BudgetFile) -> SharedBudget:
+        """The shared budget with what this run spent; the first process writes it down."""
+        processes = self._processes
+        if processes is None:
+            return file.enter(self._run, self.spent)
+        entered = file.enter(self._run, self.spent) if processes.first else None
+        return next(found for found in processes.gather(entered) if found)
 
     @property
     def reached(self) -> str:

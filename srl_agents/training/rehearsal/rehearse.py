@@ -33,7 +33,8 @@ from srl_agents.recipes.sections.base_models import Base
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import TrainingBatch, WeightVersion
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
+from srl_agents.trainers.mixed_gradients import mixed_gradients
+from srl_agents.trainers.prefix_sharing import worth_mixing
 from srl_agents.training.rehearsal.data_sites import assumed
 from srl_agents.training.rehearsal.device import CARD, register
 from srl_agents.training.rehearsal.ledger import Ledger

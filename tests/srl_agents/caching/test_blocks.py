@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.caching.blocks import block_hashes, least_computed
+from srl_agents.caching.blocks import block_hashes
 from srl_envs.errors import ConfigError
 
 tokens = st.lists(st.integers(0, 2**32 - 1), max_size=24)
@@ -43,11 +43,3 @@ def test_other_weights_share_no_block() -> None:
 def test_what_cannot_be_hashed_is_refused(prompt: list[int], size: int) -> None:
     with pytest.raises(ConfigError):
         block_hashes(prompt, size)
-
-
-@given(prompts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), max_size=8))
-def test_the_least_that_is_computed_is_every_prefix_once_and_each_last_token(
-    prompts: list[list[int]],
-) -> None:
-    prefixes = {tuple(p[:n]) for p in prompts for n in range(1, len(p))}
-    assert least_computed(prompts) == len(prefixes) + len(prompts)

@@ -176,13 +176,13 @@ def test_models_are_loaded_once_and_bots_made_anew(
     monkeypatch: pytest.MonkeyPatch, capsys: Streams
 ) -> None:
     made: list[tuple[object, ...]] = []
-    real = srl_envs.make_bot
+    real = players.ScriptedPolicy.player
 
-    def noted(env_id: str, name: str, seed: int = 0) -> object:
-        made.append((name, seed))
-        return real(env_id, name, seed)
+    def noted(policy: players.ScriptedPolicy, env_id: str, seed: int) -> object:
+        made.append((policy.bot, seed))
+        return real(policy, env_id, seed)
 
-    monkeypatch.setattr(players, "make_bot", noted)
+    monkeypatch.setattr(players.ScriptedPolicy, "player", noted)
     with chat_server(reply=lambda _: "<action>1</action>") as server:
         agent = f"openai:{MODEL}@{server.url}"
         args = ["play", "connect_four-v0", agent, "middle", "--episodes", "2", "--seed", "4"]
@@ -195,7 +195,7 @@ def test_a_reply_of_a_model_cannot_drive_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: Streams
 ) -> None:
     noise = "\x1b[2J\x07[bold]\ud800" + "x" * 1_000_000
-    monkeypatch.setattr(players, "make_bot", lambda *_: lambda _: noise)
+    monkeypatch.setattr(players.ScriptedPolicy, "player", lambda *_: lambda _: noise)
     args = ["play", "connect_four-v0", "random", "random", "--option", "invalid=forfeit"]
     assert main(args) == 0
     out = capsys.readouterr().out
@@ -211,7 +211,7 @@ def test_a_reply_of_a_model_cannot_drive_the_terminal(
 def test_a_move_made_for_a_seat_is_told(
     mode: str, refusals: int, moves: int, monkeypatch: pytest.MonkeyPatch, capsys: Streams
 ) -> None:
-    monkeypatch.setattr(players, "make_bot", lambda *_: lambda _: "no block")
+    monkeypatch.setattr(players.ScriptedPolicy, "player", lambda *_: lambda _: "no block")
     args = ["play", "connect_four-v0", "random", "random", "--option", f"invalid={mode}"]
     assert main(args) == 0
     out = capsys.readouterr().out

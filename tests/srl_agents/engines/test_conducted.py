@@ -81,6 +81,7 @@ def test_turns_of_one_match_stay_at_one_instance(
             await engines[0].generate(request)
         speed = await engines[0].take_speed()  # of both servers together
         assert (speed.first_token.count, speed.steps, speed.rows) == (6, 8, 12)
+        assert speed.conducted is not None
         assert list(speed.conducted.requests.values()) == [7]
         assert (speed.conducted.blocks, speed.conducted.known) == (28, 21)
         for each in engines:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.league.agent_names import lineage
+from srl_agents.league.agents import lineage
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.manager import League
 from srl_agents.league.settings import LearnerRole, OpponentSettings

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from srl_agents.metrics.reward_statistics import reward_statistics
+from srl_agents.metrics.names import reward_statistics
 from srl_agents.records import Episode, MatchSpec, Termination, Trajectory, Turn
 
 

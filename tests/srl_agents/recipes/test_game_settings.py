@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from srl_agents.league.agent_names import lineage
+from srl_agents.league.agents import lineage
 from srl_agents.league.matchmaking.manager import League
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.sections.games import arenas_of

@@ -14,7 +14,8 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
+from srl_agents.trainers.mixed_gradients import mixed_gradients
+from srl_agents.trainers.prefix_sharing import worth_mixing
 from srl_envs.errors import ConfigError
 from tests.srl_agents.trainers.conftest import sample_batch
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from srl_agents.coordination.processes import Processes
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.sources import random_model
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
@@ -41,14 +40,13 @@ def steps_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Steps
     return Steps(
         learners=learners,
         bases=(),
-        processes=Processes(),
         coordinator=unused,
         exchange=None,
         learned_reward=None,
         survival=Survival(settings, learners, folder, say=lambda line: None),
         memory=unused,
         view=unused,
-        sharded=False,
+        shared=None,
         halves=settings.policy("out_of_memory") == "halve_micro_batch",
     )
 

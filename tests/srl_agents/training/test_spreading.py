@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.memory.spreading import spread_learners
+from srl_agents.training.loop.shared_gradients import spread_learners
 
 COSTS = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 10_000), max_size=12)
 DEVICES = st.integers(1, 9)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.league.agent_names import find_agent, labels
+from srl_agents.league.agents import find_agent, labels
 from srl_agents.records import WeightVersion, label_of
 from srl_envs.errors import ConfigError
 

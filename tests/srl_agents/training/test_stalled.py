@@ -7,7 +7,7 @@ import json
 import pytest
 
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
-from srl_agents.training.faults.collapse import PATIENCE, CollapseWatch
+from srl_agents.training.faults.stalled import PATIENCE, CollapseWatch
 from srl_agents.training.faults.vital_signs import Finding
 
 LIVE = {"alice@0-0123456789abcdef": "alice"}

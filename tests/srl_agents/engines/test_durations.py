@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.metrics.durations import Durations
+from srl_agents.engines.meter import Durations
 
 SECONDS = st.lists(st.floats(1e-5, 1e4), min_size=1, max_size=50)
 

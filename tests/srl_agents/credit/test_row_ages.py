@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from srl_agents.credit.batches import of_age
 from srl_agents.records import TrainingBatch, WeightVersion
-from srl_agents.training.loop.row_ages import of_age
 
 
 def batch(*numbers: int) -> TrainingBatch:
