@@ -280,8 +280,14 @@ def _matches(recipe: LeagueRecipe, players: Mapping[str, Player], seeds: int) ->
     held = {label: player.seats for label, player in players.items() if player.seats}
     first = range(CROSSPLAY_SEEDS, CROSSPLAY_SEEDS + seeds)
     specs: list[MatchSpec] = []
+
+    def mate(label: str, seat: int) -> str | None:
+        run = players[label].run
+        own = (name for name, seats in held.items() if players[name].run == run and seat in seats)
+        return next(own, None)
+
     for game in _met_in(recipe):
-        evaluation = EvaluationSchedule(Arenas(arenas_of((game,))), held)
+        evaluation = EvaluationSchedule(Arenas(arenas_of((game,))), held, mate)
         pairings = list(combinations_with_replacement(players, 2))
         if game.seats > 2 and not game.teams:
             pairings += [(b, a) for a, b in pairings if a != b]

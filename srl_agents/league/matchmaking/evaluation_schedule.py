@@ -6,7 +6,7 @@ so no rating rests on matches that were chosen by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 
 from srl_agents.league.agents import lineage
@@ -19,6 +19,8 @@ FINAL = "eval/final"
 """Schedule of the final table; samplers never see it."""
 GATE_SEEDS, PAYOFF_SEEDS = 2_000_000, 3_000_000
 """Eval seeds from here on are for promotion gates, and for payoffs between snapshots."""
+Mate = Callable[[str, int], str | None]
+"""(agent, a seat of its side that it may not hold) -> who holds it; None where there is no such agent."""
 
 
 class EvaluationSchedule:
@@ -27,11 +29,19 @@ class EvaluationSchedule:
     Args:
         arenas: the games.
         held: lineage -> seats that it may hold; all seats if absent.
+        mate: completes the side of an agent that may hold only some of a team's seats; without it such an
+            agent is not measured.
     """
 
-    def __init__(self, arenas: Arenas, held: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        arenas: Arenas,
+        held: Mapping[str, Sequence[int]],
+        mate: Mate = lambda agent, seat: None,
+    ) -> None:
         self._arenas = arenas
         self._held = {name: tuple(seats) for name, seats in held.items()}
+        self._mate = mate
 
     def may_sit(self, agent: str, seat: int) -> bool:
         """Whether an agent may hold a seat; agents that are not learners may hold any."""
@@ -49,9 +59,21 @@ class EvaluationSchedule:
         """Mirrored matches in one game, or in all: every pairing on every seed in all seat rotations.
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
-        others; with teams, each holds every team's seats in turn. In a game of one seat each agent of the
-        pairings plays each seed once, by itself.
+        others; with teams, each holds every team's seats in turn, with mates in those that it may not hold.
+        Where two agents are of one side, nothing tells them apart: their pairing, and matches that another
+        pairing has, are left out. In a game of one seat each agent of the pairings plays each seed once, by
+        itself.
         """
+        seen: set[tuple[str, int, tuple[str, ...]]] = set()
+
+        def is_new(game: Arena, seed: int, seats: tuple[str, ...]) -> bool:
+            if not (game.teams and self._held):
+                return True
+            match = game.title, seed, seats
+            known = match in seen
+            seen.add(match)
+            return not known
+
         return [
             MatchSpec(
                 env_id=game.env_id,
@@ -70,7 +92,8 @@ class EvaluationSchedule:
             for number, (a, b) in enumerate(_by_itself(pairings) if game.alone else pairings)
             for seed in seeds
             for turn in ((0,) if a == b else game.turns)
-            if self._may_all_sit(seats := _lineup(game, a, b, turn))
+            if self._may_all_sit(seats := self._lineup(game, a, b, turn))
+            and is_new(game, seed, seats)
         ]
 
     def round_robin(
@@ -113,8 +136,29 @@ class EvaluationSchedule:
             for match in self.matches(schedule, others, seeds, "payoff", arena=arena)
         ]
 
+    def _lineup(self, arena: Arena, a: str, b: str, turn: int) -> tuple[str, ...]:
+        """Who sits where; empty where two sides would be alike though two agents were asked for."""
+        if not arena.teams:
+            return tuple(a if seat == turn else b for seat in range(arena.seats))
+        first = arena.teams[turn]
+        seats = tuple(a if team == first else b for team in arena.teams)
+        if self._may_all_sit(seats):
+            return seats
+        whole = tuple(self._completed(arena, seats, seat) for seat in range(arena.seats))
+        one, other = (
+            {name for name, t in zip(whole, arena.teams, strict=True) if (t == first) is own}
+            for own in (True, False)
+        )
+        return () if a != b and one == other else whole
+
+    def _completed(self, arena: Arena, seats: Sequence[str], seat: int) -> str:
+        """The agent of a seat, or a mate of it where it may hold another seat of the team."""
+        name, team = seats[seat], arena.teams[seat]
+        own = [k for k in range(arena.seats) if arena.teams[k] == team and self.may_sit(name, k)]
+        return name if not own or seat in own else self._mate(name, seat) or name
+
     def _may_all_sit(self, seats: Sequence[str]) -> bool:
-        return all(self.may_sit(name, seat) for seat, name in enumerate(seats))
+        return bool(seats) and all(self.may_sit(name, seat) for seat, name in enumerate(seats))
 
 
 def _by_itself(pairings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -133,10 +177,3 @@ def _all_pairings(arena: Arena, agents: Sequence[str]) -> list[tuple[str, str]]:
     if arena.seats > 2 and not arena.teams:
         pairings += [(b, a) for a, b in pairings if a != b]  # one seat, and all but one
     return pairings
-
-
-def _lineup(arena: Arena, a: str, b: str, turn: int) -> tuple[str, ...]:
-    if arena.teams:
-        first = arena.teams[turn]
-        return tuple(a if team == first else b for team in arena.teams)
-    return tuple(a if seat == turn else b for seat in range(arena.seats))

@@ -94,7 +94,7 @@ class League:
         }
         self.exploiters = exploiters or ExploiterSettings()
         self._held = {name: tuple(seats) for name, seats in (held or {}).items()}
-        self.evaluation = EvaluationSchedule(self.arenas, self._held)
+        self.evaluation = EvaluationSchedule(self.arenas, self._held, self._mate)
         """Matches on the eval split."""
         self.mains = tuple(name for name in self.learners if self.roles[name] == "main")
         self.past: list[str] = list(self.starts)
@@ -361,6 +361,8 @@ class League:
                 for k in mates:
                     if self.evaluation.may_sit(me, k):
                         seats[k] = me
+                    else:
+                        seats[k] = self._mate(me, k) or seats[k]
         elif (arena.opponents or self.opponents).focal_shares:
             n = arena.seats
             held = (1, n // 2, n - 1)[int(rng.integers(3))]
@@ -369,6 +371,11 @@ class League:
                 if self.evaluation.may_sit(me, int(k)):
                     seats[int(k)] = me
         return seats
+
+    def _mate(self, agent: str, seat: int) -> str | None:
+        """The live main that plays a seat of its side which an agent may not hold."""
+        live = (self.live(name) for name in self.mains)
+        return next((name for name in live if self.evaluation.may_sit(name, seat)), None)
 
     def _draw_for(self, rng: np.random.Generator, learner: str, kind: Purpose, seat: int) -> str:
         """An agent for a seat whose role the drawn agent does not have: a main's live version, or in a match

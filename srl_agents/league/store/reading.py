@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -211,7 +212,10 @@ class StoreReader:
         options: dict[str, Any] | None = None,
         schedule: str | None = None,
     ) -> list[TeamResult]:
-        """Side against side in evaluation, for `ratings.rate_teams`; matches without teams give none."""
+        """Side against side in evaluation, by the mean of a side's outcomes, for `ratings.rate_teams`.
+
+        Matches without teams give none.
+        """
         rows: list[TeamResult] = []
         for spec, result in self.matches(env_id, "eval", "eval", schedule, options=options):
             if not spec.teams or result.termination == "void":
@@ -221,7 +225,11 @@ class StoreReader:
                 sides[team].append(seat)
             for one, other in itertools.combinations(sorted(sides), 2):
                 first, second = sides[one], sides[other]
-                difference = result.outcomes[first[0]] - result.outcomes[second[0]]
+                own, others = (
+                    math.fsum(result.outcomes[k] for k in side) / len(side)
+                    for side in (first, second)
+                )
+                difference = own - others
                 points = 0.5 if abs(difference) < 1e-9 else float(difference > 0)
                 names = [tuple(spec.seats[k] for k in side) for side in (first, second)]
                 rows.append((names[0], names[1], points, spec.cluster or f"seed {spec.seed}"))

@@ -489,13 +489,13 @@ def _plan(recipe: LeagueRecipe, base: Base, game: Game) -> Plan:
 
 
 def _check_seats(recipe: LeagueRecipe) -> None:
-    """Every seat of the game has a main that may hold it, and who has seats has those of a team."""
+    """Every seat of the game has a main that may hold it."""
     require(
         not recipe.seats or not recipe.environments,
         "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
     )
     game = recipe.games[0]
-    seats, teams = game.seats, game.teams
+    seats = game.seats
     strangers = [name for name in recipe.seats if name not in recipe.learners]
     require(
         not strangers, f"seats: {strangers} are not learners; there are {list(recipe.learners)}."
@@ -505,16 +505,6 @@ def _check_seats(recipe: LeagueRecipe) -> None:
             bool(held) and set(held) <= set(range(seats)) and len(set(held)) == len(held),
             f"seats.{name}={list(held)}: {game.env_id} has seats 0 to {seats - 1}; name one or more, "
             "each once.",
-        )
-        whole = [
-            team
-            for team in set(teams)
-            if set(held) >= {s for s in range(seats) if teams[s] == team}
-        ]
-        require(
-            not teams or bool(whole),
-            f"seats.{name}={list(held)}: with teams={list(teams)} learners are measured in all seats of a "
-            "team, and these are not a whole one. Name every seat of a team, or leave out one of the two.",
         )
     mains = _mains(recipe)
     empty = [s for s in range(seats) if all(s not in recipe.seats.get(m, (s,)) for m in mains)]

@@ -141,10 +141,17 @@ def _score(episodes: Sequence[Episode], policy: str, opponent: str, mode: Mode) 
     for episode in episodes:
         if opponent not in episode.spec.seats:
             continue
-        own = next(t for t in episode.trajectories if t.policy == policy)
-        other = next(t for t in episode.trajectories if t.policy == opponent)
-        points.append(seat_points(own.outcome, other.outcome, mode))
+        points.append(seat_points(_outcome(episode, policy), _outcome(episode, opponent), mode))
     return _mean(points)
+
+
+def _outcome(episode: Episode, policy: str) -> float:
+    """What a policy got in its first seat; with teams, the mean of its side."""
+    own = next(t for t in episode.trajectories if t.policy == policy)
+    teams = episode.spec.teams
+    if not teams:
+        return own.outcome
+    return _mean([t.outcome for t in episode.trajectories if teams[t.seat] == teams[own.seat]])
 
 
 def _score_alone(episodes: Sequence[Episode], policy: str, other: str) -> float:

@@ -395,6 +395,38 @@ def test_teams_are_filled_with_itself_half_of_the_time() -> None:
     assert [s.seats for s in evals] == [("a", "a", "b", "b"), ("b", "b", "a", "a")]
 
 
+def test_a_side_of_several_learners_is_completed_with_live_mates() -> None:
+    held: dict[str, tuple[int, ...]] = {"alice": (0, 2), "bob": (1, 3)}
+    league = make_league(seats=4, teams=(0, 0, 1, 1), held=held, mirror=0, live=0, past=1)
+    alice, bob = map(league.live, league.learners)
+    specs = league.training_matches(0, 200, 1)
+    beside = Counter(len(s.learner_seats) for s in specs)
+    assert set(beside) == {1, 2}
+    assert 120 < beside[1] < 280
+    for spec in specs:
+        assert {k for k, name in enumerate(spec.seats) if name == alice} <= {0, 2}
+        assert {k for k, name in enumerate(spec.seats) if name == bob} <= {1, 3}
+        assert spec.learner_seats in ((0,), (1,), (2,), (3,), (0, 1), (2, 3))
+    schedule = league.evaluation
+    pairings = [(alice, "tiny"), (bob, "tiny"), (alice, bob), ("tiny", "bot:random")]
+    evals = schedule.matches("eval/1", pairings, range(2))
+    rivals = ("tiny", "tiny")
+    found = [(alice, bob, *rivals), (*rivals, alice, bob)]
+    found += [(*rivals, "bot:random", "bot:random"), ("bot:random", "bot:random", *rivals)]
+    assert Counter(spec.seats for spec in evals) == dict.fromkeys(found, 2)
+    old = agent("alice", 3)
+    gate = schedule.gate(alice, old, 0, 1)
+    assert [s.seats for s in gate] == [(alice, bob, old, bob), (old, bob, alice, bob)]
+
+
+def test_an_agent_without_a_seat_in_a_team_is_measured_in_the_others() -> None:
+    held: dict[str, tuple[int, ...]] = {"alice": (0, 1), "bob": (2, 3)}
+    league = make_league(seats=4, teams=(0, 0, 1, 1), held=held)
+    alice = league.live("alice")
+    evals = league.evaluation.matches("eval/1", [(alice, "tiny")], range(1))
+    assert [spec.seats for spec in evals] == [(alice, alice, "tiny", "tiny")]
+
+
 # --- payoffs ---------------------------------------------------------------------------------
 
 

@@ -571,6 +571,12 @@ def test_teams_meet_as_sides(store: LeagueStore) -> None:
     assert counts == {("a@1", "c"): 2, ("bot:x", "c"): 2}
 
 
+def test_a_side_whose_seats_are_paid_apart_is_worth_their_mean(store: LeagueStore) -> None:
+    s = spec(seats=("a@1", "c", "bot:x", "c"), teams=(0, 1, 0, 1), cluster="k")
+    store.report(s, result(s, (1.0, 0.2, -1.0, 0.0)))
+    assert store.team_results("duel-v0") == [(("a@1", "bot:x"), ("c", "c"), 0.0, "k")]
+
+
 def test_seated_results_leave_void_ones_out(store: LeagueStore) -> None:
     store.report(spec(0), result(spec(0)))
     store.report(spec(1), result(spec(1), (), rewards=(), termination="void"))
