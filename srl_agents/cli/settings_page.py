@@ -22,8 +22,8 @@ _BESIDE = {
     "srl_envs/sandbox/limits.py": ("Limits",),
 }
 """Settings that are not called so."""
-_OWN = ("srl_agents/minimal.py",)
-"""Files whose settings no recipe and no command reads."""
+_OWN = ("srl_agents/minimal.py", "srl_agents/cli/scaffold/examples/")
+"""Files, and beginnings of their paths, whose settings no recipe and no command reads."""
 _CHAPTERS = (
     ("Recipes", ("srl_agents/recipes", "srl_agents/agents")),
     ("Trainers", ("srl_agents/trainers", "srl_agents/training")),
@@ -78,7 +78,7 @@ def groups(root: Path = ROOT) -> list[Group]:
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             short = path.relative_to(root).as_posix()
-            if short in _OWN:
+            if short.startswith(_OWN):
                 continue
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.ClassDef) and _is_settings(node, short):

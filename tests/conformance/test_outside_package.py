@@ -1,11 +1,12 @@
 """A package outside this repository adds one of everything, each as one file, and trains with them.
 
-It is in ``outside/``: `outside_kinds` and what an installer leaves beside it. Nothing in this repository
-names it.
+It is in ``outside/``: `outside_kinds` and what an installer leaves beside it. Four of its modules are the
+examples of `srl new`. Nothing in this repository names it.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +18,8 @@ import pytest
 import torch
 
 from srl_agents.cli.main import main
+from srl_agents.cli.scaffold.packages import KINDS as KINDS_OF_NEW
+from srl_agents.cli.scaffold.packages import example
 from srl_agents.coordination.settings import COORDINATION, KINDS
 from srl_agents.credit.estimators import ESTIMATORS, Earned
 from srl_agents.credit.settings import CreditSettings
@@ -42,6 +45,10 @@ from srl_envs.errors import ConfigError
 from tests.forked_commands import finish_command, start_function
 
 OUTSIDE = Path(__file__).parent / "outside"
+EXAMPLES = {
+    "algorithm": "reinforce", "engine": "one_at_a_time", "sampler": "oldest", "transport": "zipped"
+}  # fmt: skip
+"""Kind of `srl new` -> module that has its example here."""
 GAME = "outside_kinds/nearest_number-v0"
 FAMILIES: list[tuple[Kinds[Any], str, str]] = [
     (ALGORITHMS, "reinforce", "outside_kinds.reinforce:ReinforceSettings"),
@@ -72,9 +79,19 @@ snapshot_every: 1
 """
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder from which Python imports the package."""
+    folder = tmp_path_factory.mktemp("installed") / "site"
+    shutil.copytree(OUTSIDE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for kind, module in EXAMPLES.items():
+        (folder / f"outside_kinds/{module}.py").write_text(example(KINDS_OF_NEW[kind]))
+    return folder
+
+
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(OUTSIDE))
+def installed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(place))
 
 
 @pytest.mark.usefixtures("installed")
@@ -142,39 +159,43 @@ def test_the_engine_conforms(tmp_path: Path) -> None:
     check_engine(lambda: settings.make_engine(site), updates=updates, broken=[gone], requests=3)
 
 
-def python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def python(place: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """In a process in which the package is installed."""
     root = Path(__file__).parents[2]
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": f"{OUTSIDE}:{root}"},
+        env={**os.environ, "PYTHONPATH": f"{place}:{root}"},
     )  # fmt: skip
 
 
 @pytest.mark.slow
-def test_the_game_is_found_and_conforms() -> None:
-    checked = python("-c", f"from srl_envs.testing import check; check({GAME!r}, episodes=2)")
+def test_the_game_is_found_and_conforms(place: Path) -> None:
+    checked = python(
+        place, "-c", f"from srl_envs.testing import check; check({GAME!r}, episodes=2)"
+    )
     assert checked.returncode == 0, checked.stderr
 
 
-def train_with_it(recipe: str, folder: str) -> None:
+def train_with_it(place: str, recipe: str, folder: str) -> None:
     """A run, the same again, and one that its engine refuses, where the package is installed."""
-    sys.path.insert(0, str(OUTSIDE))
+    sys.path.insert(0, place)
     train = ["train", recipe, "--out"]
     read_back = main([*train, f"{folder}/run"]), main([*train, f"{folder}/run"])
     print([*read_back, main([*train, f"{folder}/other", "--set", "rollout.top_k=5"])])
 
 
 @pytest.mark.slow
-def test_a_run_trains_with_all_of_it(tmp_path: Path) -> None:
+def test_a_run_trains_with_all_of_it(place: Path, tmp_path: Path) -> None:
     """Every other kind is named by its entry point, the rest by place."""
     names = {family.group.rpartition(".")[2]: (name, target) for family, name, target in FAMILIES}
     chosen = {group: pair[number % 2] for number, (group, pair) in enumerate(names.items())}
     recipe = tmp_path / "outside.yaml"
     recipe.write_text(RECIPE.format(model="tiny", **chosen))
     log = tmp_path / "log"
-    finish_command(start_function(train_with_it, (str(recipe), str(tmp_path)), log), log)
+    finish_command(
+        start_function(train_with_it, (str(place), str(recipe), str(tmp_path)), log), log
+    )
     printed = log.read_text()
     assert printed.splitlines()[-1] == "[0, 0, 2]", printed
     assert "draws from all tokens" in printed

@@ -1,4 +1,4 @@
-"""`srl new KIND NAME`: an installable package with a game, a reward or a coordination kind of your own."""
+"""`srl new KIND NAME`: an installable package with a game, reward, algorithm, engine ... of your own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from srl_agents.cli.scaffold.packages import KINDS, write
 
 DESCRIPTION = f"""Write a small package that passes its kit at once; then change what it does.
 
-KIND is {", ".join(KINDS)}. Its module is the example of the guide, which `srl docs` shows; the package has an
-entry point, a test that runs the kit, and a page. Other kinds are one file as well: `srl docs extend`.
+KIND is {", ".join(KINDS)}.
+The package has one module that works, an entry point, a test that runs the kit, and a page. A protocol of
+leaderboards is one JSON file. What each kind has to keep: `srl docs extend`.
 
 Examples:
   srl new env trade_winds
   srl new reward politeness
   srl new coordination averaging --out packages
+  srl new algorithm my_reinforce
 """
 
 

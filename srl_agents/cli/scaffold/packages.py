@@ -1,19 +1,26 @@
-"""The files of a new package; its module is the example that a guide shows and a test runs."""
+"""The files of a new package; its module is an example that a test runs, and that a guide may show."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import json
 import keyword
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
+from importlib.resources import files as package_files
 from pathlib import Path
 
 from srl_agents.cli.documentation.topics import find
 from srl_agents.coordination.settings import KINDS as COORDINATIONS
+from srl_agents.engines.settings import ENGINES
+from srl_agents.league.sampling import SAMPLERS
 from srl_agents.rewards.terms import REWARDS
+from srl_agents.trainers.algorithms import ALGORITHMS
+from srl_agents.transports.settings import TRANSPORTS
 from srl_envs.distribution import DISTRIBUTION
 from srl_envs.errors import ConfigError, nearest
 
@@ -24,9 +31,9 @@ class NewKind:
 
     article: str
     topic: str
-    """The guide with its example."""
+    """The guide about it."""
     example: str
-    """Name of the class in the guide."""
+    """Name of the class or function that becomes the new one; empty where the package has no code."""
     ending: str
     """What the new class's name ends in."""
     group: str
@@ -35,6 +42,14 @@ class NewKind:
     """Extra of SRL that its test needs."""
     test: str
     """Body of the test's module; MODULE, CLASS and NAME stand for the new names."""
+    use: str
+    """Line of its page that uses it, with the same words."""
+    settings: bool = False
+    """Whether the entry point is the class CLASSSettings."""
+    file: str = ""
+    """The example in ``examples``; empty where the guide shows it."""
+    word: str = ""
+    """Name of the kind within the example."""
 
 
 KINDS: dict[str, NewKind] = {
@@ -58,6 +73,7 @@ def test_it_is_played_by_name() -> None:
     episode = srl_envs.play(env, {0: lambda _: "<action>5</action>", 1: lambda _: "5?"}, seed=1)
     assert sum(episode.outcomes) == 0
 """,
+        use='    srl envs NAME/NAME-v0\n    srl_envs.make("NAME/NAME-v0")',
     ),
     "reward": NewKind(
         article="a",
@@ -73,6 +89,7 @@ from srl_agents.testing import check_reward
 def test_the_reward_keeps_its_contract() -> None:
     check_reward(CLASS(kind="NAME", word="please", weight=0.1))
 """,
+        use="    rewards: {terms: {mine: {kind: NAME, word: please, weight: 0.1}}}",
     ),
     "coordination": NewKind(
         article="a",
@@ -88,6 +105,160 @@ from srl_agents.testing import check_coordination
 def test_the_kind_keeps_its_contract() -> None:
     check_coordination(CLASSSettings(kind="NAME"))
 """,
+        use="    coordination: {kind: NAME}",
+        settings=True,
+        word="averaging",
+    ),
+    "algorithm": NewKind(
+        article="an",
+        topic="extend",
+        example="Reinforce",
+        ending="",
+        group="srl_agents.algorithms",
+        extra="train",
+        test="""from pathlib import Path
+
+from srl_agents.testing import check_algorithm
+from srl_agents.trainers.algorithms import TRAINING
+
+
+def test_the_algorithm_keeps_its_contract(tmp_path: Path) -> None:
+    section = {"algorithm": "NAME", "learning_rate": 0.01}
+    check_algorithm(TRAINING.convert(section, "training"), tmp_path)
+""",
+        use="    training: {algorithm: NAME, learning_rate: 0.001}",
+        settings=True,
+        file="algorithm.py",
+        word="reinforce",
+    ),
+    "sampler": NewKind(
+        article="a",
+        topic="extend",
+        example="oldest",
+        ending="",
+        group="srl_agents.samplers",
+        extra="train",
+        test="""from MODULE import NAME
+from srl_agents.league.sampling import OpponentView, find_sampler
+
+
+def test_recipes_take_the_sampler() -> None:
+    find_sampler("NAME", {"floor": 0.2})
+
+
+def test_the_first_version_is_met_most_and_none_is_left_out() -> None:
+    chances = NAME(OpponentView.unplayed(("a", "b", "c", "d")), floor=0.2)
+    assert chances.argmax() == 0
+    assert chances.min() > 0
+    assert abs(chances.sum() - 1) < 1e-9
+""",
+        use="    opponents: {past_sampler: NAME, sampler_options: {floor: 0.2}}",
+        file="sampler.py",
+        word="oldest",
+    ),
+    "engine": NewKind(
+        article="an",
+        topic="extend",
+        example="OneAtATime",
+        ending="",
+        group="srl_agents.engines",
+        extra="train",
+        test="""from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.settings import ENGINE, EngineSite
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.digests import version_of
+from srl_agents.testing import check_engine
+from srl_agents.transports.settings import TRANSPORT
+
+
+def test_the_engine_keeps_its_contract(tmp_path: Path) -> None:
+    base = BaseModel.load("tiny", lora_rank=4, device="cpu")
+    base.add_adapter("alice", seed=0)
+    transport = TRANSPORT.convert("files", "transport").make_transport(
+        tmp_path, whole_weights=False
+    )
+    updates = []
+    for number in (1, 2):
+        random = torch.Generator().manual_seed(number)
+        tensors = {
+            key: tensor + torch.randn(tensor.shape, generator=random)
+            for key, tensor in base.adapter_tensors("alice").items()
+        }
+        updates.append(transport.publish(version_of("alice", number, tensors), tensors))
+    gone = replace(updates[0], version=replace(updates[0].version, number=7))
+    site = EngineSite(
+        base=base,
+        sampling=SamplingSettings(max_new_tokens=3),
+        batch_rows=1,
+        open_update=transport.open,
+        folder=tmp_path,
+    )
+    settings = ENGINE.convert("NAME", "engine")
+    check_engine(lambda: settings.make_engine(site), updates=updates, broken=[gone], requests=3)
+""",
+        use="    engine: {kind: NAME}",
+        settings=True,
+        file="engine.py",
+        word="one_at_a_time",
+    ),
+    "transport": NewKind(
+        article="a",
+        topic="extend",
+        example="Zipped",
+        ending="",
+        group="srl_agents.transports",
+        extra="train",
+        test="""from pathlib import Path
+
+from srl_agents.testing import check_transport
+from srl_agents.transports.settings import TRANSPORT
+
+
+def test_the_transport_keeps_its_contract(tmp_path: Path) -> None:
+    settings = TRANSPORT.convert("NAME", "transport")
+    check_transport(lambda folder: settings.make_transport(folder, whole_weights=False), tmp_path)
+""",
+        use="    transport: {kind: NAME, level: 6}",
+        settings=True,
+        file="transport.py",
+        word="zipped",
+    ),
+    "protocol": NewKind(
+        article="a",
+        topic="submit_to_a_leaderboard",
+        example="",
+        ending="",
+        group="leaderboards.protocols",
+        extra="cli",
+        test="""from pathlib import Path
+
+from leaderboards.cli import main
+from leaderboards.protocol import check_environment, load_protocol
+
+PROTOCOL = "nim-v0.NAME"
+
+
+def test_it_is_frozen_and_fits_its_environment() -> None:
+    check_environment(load_protocol(PROTOCOL))
+
+
+def test_its_references_are_played_bundled_and_verified(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["run", PROTOCOL, "--seeds", "1", "--out", str(run)]) == 0
+    assert main(["bundle", str(run)]) == 0
+    verify = ["verify", str(run / "bundles"), "--level", "L2", "--workers", "0"]
+    assert main(verify) == 0
+""",
+        use=(
+            "    srl leaderboard run nim-v0.NAME --out runs/mine\n\nChange "
+            "`NAME/protocols/nim-v0.NAME.json`, raise its `version`, then freeze it:\n\n"
+            "    python -m leaderboards.freeze NAME/protocols"
+        ),
     ),
 }
 """Kinds by the word of the command."""
@@ -120,6 +291,8 @@ def write(kind: str, name: str, out: Path) -> Path:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
+    if kind == "protocol":
+        importlib.import_module("leaderboards.freeze").freeze(folder / name / "protocols")
     return folder
 
 
@@ -130,26 +303,42 @@ def files(kind: str, name: str) -> Mapping[str, str]:
     module = f"{name}.{'game' if kind == 'env' else kind}"
     names = {"MODULE": module, "CLASS": title, "NAME": name}
     start = f'"""{name}: {made.article} {kind} for SRL."""\n'
-    code = example(made).replace(made.example, title).replace("averaging", name)
-    docstring = "" if code.startswith('"""') else f"{start}\n"
     package = {
         "pyproject.toml": _project(made, kind, name, title),
-        "README.md": _page(made, kind, name, title),
+        "README.md": _page(made, kind, name, _filled(made.use, names), title),
         f"{name}/__init__.py": start,
-        f"{module.replace('.', '/')}.py": f"{docstring}{code}",
         f"tests/test_{name}.py": _filled(made.test, names),
     }
+    if made.example:
+        code = example(made).replace(made.example, title)
+        code = code.replace(made.word, name) if made.word else code
+        docstring = "" if code.startswith('"""') else f"{start}\n"
+        package[f"{module.replace('.', '/')}.py"] = f"{docstring}{code}"
     if kind == "env":
         package[f"{name}/environments.py"] = (
             '"""Registers the game; SRL imports this module by its entry point."""\n\nimport srl_envs\n\n'
             f'srl_envs.register(\n    id="{name}/{name}-v0",\n    entry_point="{module}:{title}",\n'
             '    mode="competitive",\n)\n'
         )
+    if kind == "protocol":
+        package[f"{name}/protocols/nim-v0.{name}.json"] = _protocol(f"nim-v0.{name}")
     return package
 
 
+def _protocol(name: str) -> str:
+    """SRL's protocol of nim with fewer seeds and shorter replies."""
+    ours = package_files("leaderboards") / "protocols/nim-v0.json"
+    protocol = json.loads(ours.read_text(encoding="utf-8"))
+    protocol |= {"name": name, "version": 1, "seeds": 16}
+    protocol["decoding"]["max_new_tokens"] = 32
+    return json.dumps(protocol, indent=1) + "\n"
+
+
 def example(kind: NewKind) -> str:
-    """The guide's block of Python that defines the kind's class, without the comment that names a file."""
+    """The file of examples, or the guide's block of Python without the comment that names a file."""
+    if kind.file:
+        text = package_files("srl_agents.cli.scaffold") / "examples" / kind.file
+        return text.read_text(encoding="utf-8")
     page = find(f"guides/{kind.topic}").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     found = next(
@@ -162,9 +351,11 @@ def _taken(made: NewKind, name: str, title: str) -> str:
     """What the name of a package, or of its class, means already; empty where it is free."""
     if name in _TAKEN or name in packages_distributions():
         return f"`import {name}` already means another package"
-    for known in (REWARDS, COORDINATIONS):
+    if not made.example:
+        return ""
+    for known in (ALGORITHMS, COORDINATIONS, ENGINES, REWARDS, SAMPLERS, TRANSPORTS):
         if known.group == made.group and name in known.names():
-            return f"recipes already know a {known.what} of this name"
+            return f"recipes already know {made.article} {known.what} of this name"
     nodes = [*ast.walk(ast.parse(example(made)))]
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     used |= {node.name for node in nodes if isinstance(node, (ast.alias, ast.ClassDef))}
@@ -175,7 +366,9 @@ def _taken(made: NewKind, name: str, title: str) -> str:
 
 
 def _title(kind: str, name: str) -> str:
-    """Name of the class of a package."""
+    """Name of the class of a package, or of its function."""
+    if KINDS[kind].example.islower():
+        return name
     return "".join(part.capitalize() for part in name.split("_")) + KINDS[kind].ending
 
 
@@ -186,9 +379,9 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
 
 
 def _project(made: NewKind, kind: str, name: str, title: str) -> str:
-    target = f"{name}.environments" if kind == "env" else f"{name}.{kind}:{title}"
-    if kind == "coordination":
-        target += "Settings"
+    target = f"{name}.{kind}:{title}{'Settings' * made.settings}"
+    target = {"env": f"{name}.environments", "protocol": f"{name}.protocols"}.get(kind, target)
+    data = f'\n[tool.setuptools.package-data]\n{name} = ["protocols/*.json"]\n'
     needed = f"{DISTRIBUTION}[{made.extra}]" if made.extra else DISTRIBUTION
     return f"""[build-system]
 requires = ["setuptools>=77"]
@@ -210,15 +403,11 @@ test = ["pytest>=8"]
 
 [tool.setuptools]
 packages = ["{name}"]
-"""
+{data * (kind == "protocol")}"""
 
 
-def _page(made: NewKind, kind: str, name: str, title: str) -> str:
-    use = {
-        "env": f'    srl envs {name}/{name}-v0\n    srl_envs.make("{name}/{name}-v0")',
-        "reward": f"    rewards: {{terms: {{mine: {{kind: {name}, word: please, weight: 0.1}}}}}}",
-        "coordination": f"    coordination: {{kind: {name}}}",
-    }[kind]
+def _page(made: NewKind, kind: str, name: str, use: str, title: str) -> str:
+    what = f"`{title}`" if made.example else f"a {kind}"
     return f"""# {name}
 
 {made.article.capitalize()} {kind} for SRL. Installed, it is found by its name:
@@ -226,5 +415,5 @@ def _page(made: NewKind, kind: str, name: str, title: str) -> str:
 {use}
 
 `pytest` runs the kit that every {kind} of SRL passes; `srl docs {made.topic}` explains what
-`{title}` has to keep.
+{what} has to keep.
 """

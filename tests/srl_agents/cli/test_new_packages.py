@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -29,8 +30,13 @@ def installed(folder: Path, name: str) -> None:
     (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]) + "\n")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",  # a commit checks the examples in tests/conformance/test_outside_package.py
+    [
+        pytest.param(kind, marks=pytest.mark.nightly if made.file else pytest.mark.slow)
+        for kind, made in KINDS.items()
+    ],
+)
 def test_a_new_package_passes_its_own_tests(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,12 +54,15 @@ def test_a_new_package_passes_its_own_tests(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_module_is_the_example_of_the_guide(kind: str) -> None:
-    package = files(kind, "trade_winds")
-    code = "".join(text for path, text in package.items() if path.startswith("trade_winds/"))
-    assert "class TradeWinds" in code
-    assert KINDS[kind].example not in code
+def test_every_word_of_the_example_is_the_new_one(kind: str) -> None:
+    package, made = files(kind, "trade_winds"), KINDS[kind]
+    named = "trade_winds" if kind in ("sampler", "protocol") else "TradeWinds"
+    texts = [text for path, text in package.items() if path != "README.md"]
+    assert named in "".join(texts)
+    assert not made.example or not any(made.example in text for text in texts)
+    assert not made.word or not any(made.word in text for text in texts)
     for path, text in package.items():
+        assert not {"NAME", "CLASS", "MODULE"} & set(re.findall(r"[A-Z]{4,}", text)), path
         if path.endswith(".py"):
             compile(text, path, "exec")
             assert text.startswith('"""') or path.startswith("tests/")
@@ -75,6 +84,8 @@ def test_its_module_is_the_example_of_the_guide(kind: str) -> None:
         (["env", "any"], "the class would be Any"),
         (["coordination", "decision"], "the class would be Decision"),
         (["reward", "overlong"], "recipes already know a reward of this name"),
+        (["algorithm", "grpo"], "recipes already know an algorithm of this name"),
+        (["engine", "capabilities"], "the class would be Capabilities"),
     ],
 )
 def test_mistakes_take_one_line(

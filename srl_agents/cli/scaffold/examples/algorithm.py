@@ -25,12 +25,15 @@ class ReinforceSettings(AlgorithmSettings):
     """Nothing beside the optimizer's settings."""
 
     def make_learner(self, name: str, base: Any, *, temperature: float, seed: int) -> Reinforce:
+        """What holds one adapter and updates it."""
         return Reinforce(name, base, self, temperature, seed)
 
     def make_experience(self, learners: Any, credit: Any, teachers: Any) -> AdvantageRows:
+        """What turns finished matches into rows to learn from."""
         return AdvantageRows(learners, credit, teachers)
 
     def check(self, plan: Plan) -> None:
+        """Refuse recipes that this algorithm would misread."""
         AlgorithmSettings.check(self, plan)
         if plan.teacher or plan.credit.importance_cap is not None:
             raise ConfigError("algorithm 'reinforce' weighs no tokens: leave out what does.")
@@ -55,7 +58,7 @@ class Reinforce(AdapterLearner[TrainingBatch]):
         for start in range(0, batch.rows, self.settings.micro_batch_rows):
             part = slice(start, start + self.settings.micro_batch_rows)
             gain = self._weighted_logprobs(batch, part).sum() / tokens
-            (-gain).backward()
+            torch.autograd.backward(-gain)
             total -= gain.item()
         return total, {}
 

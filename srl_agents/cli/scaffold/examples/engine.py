@@ -22,8 +22,10 @@ class OneAtATimeSettings(EngineSettings):
     """Nothing to set."""
 
     kind: str = "one_at_a_time"
+    """Selects these settings."""
 
     def make_engine(self, site: EngineSite) -> OneAtATime:
+        """The engine, on the base and in the folder of one run."""
         sampling = site.sampling
         if sampling.top_k or sampling.top_p < 1 or sampling.min_p:
             raise ConfigError(
@@ -44,12 +46,14 @@ class OneAtATime:
 
     @property
     def capabilities(self) -> Capabilities:
+        """What callers may ask of it."""
         return Capabilities(
             token_ids=True, logprobs=True, seeded=True, versions=True,
             context_length=self.base.context_length,
         )  # fmt: skip
 
     async def generate(self, request: GenerationRequest) -> Generation:
+        """One reply, from the version that the request names, or from the base."""
         self._require_open()
         if request.version is not None and request.version not in self._installed:
             raise UnknownVersionError(f"{request.version} is not installed here.")
@@ -68,9 +72,11 @@ class OneAtATime:
                 self._drop_if_unused(request.version)
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Replies in the order of the requests."""
         return [await self.generate(request) for request in requests]
 
     async def install(self, update: WeightUpdate) -> None:
+        """Take a version, whole or not at all; requests in flight keep theirs."""
         self._require_open()
         if update.version in self._installed:
             return
@@ -80,16 +86,20 @@ class OneAtATime:
         self._installed.add(update.version)
 
     async def retire(self, version: WeightVersion) -> None:
+        """Drop a version when its last reply is written."""
         self._installed.discard(version)
         self._drop_if_unused(version)
 
     async def sleep(self) -> None:
+        """Let requests wait."""
         self._awake.clear()
 
     async def wake(self) -> None:
+        """Go on."""
         self._awake.set()
 
     async def close(self) -> None:
+        """End, and refuse what is asked later."""
         self._closed = True
         self._awake.set()
         for version in tuple(self._installed):

@@ -26,10 +26,12 @@ class ZippedSettings(TransportSettings):
     """How hard to press."""
 
     kind: str = "zipped"
+    """Selects these settings."""
     level: int = 1
     """Of zlib, 0 to 9."""
 
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Zipped:
+        """The transport of a run, which keeps its versions in this folder."""
         return Zipped(folder, self.level)
 
 
@@ -42,6 +44,7 @@ class Zipped:
     def publish(
         self, version: WeightVersion, tensors: Any, previous: Any = None, shown: Any = ()
     ) -> WeightUpdate:
+        """Write a version, and return what tells an engine where it is."""
         headers = headers_of(tensors)
         require_version(version, tensors, shown, "publish")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -57,11 +60,12 @@ class Zipped:
         )  # fmt: skip
 
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
+        """Read a version and compare it with its description."""
         if Path(update.handle).name != self._path(update.version).name:
             raise ModelError(f"{update.handle} is not the file of {update.version}.")
         try:
             with zipfile.ZipFile(update.handle) as file:
-                tensors = load(file.read(_MEMBER))
+                tensors: dict[str, torch.Tensor] = load(file.read(_MEMBER))
         except (
             OSError, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError,
             SafetensorError, zipfile.BadZipFile, zlib.error,
@@ -71,9 +75,11 @@ class Zipped:
         return tensors
 
     def release(self, version: WeightVersion) -> None:
+        """Remove a version that no match plays any more."""
         self._path(version).unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Remove what an interrupted call left."""
         for path in self.folder.glob("*.part"):
             path.unlink()
 
