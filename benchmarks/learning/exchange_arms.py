@@ -2,9 +2,12 @@
 
     nice -n 19 python -m benchmarks.learning.exchange_arms [--only PAIR/ARM ...] [--seeds 100 101]
 
-Every run is one `srl train exchange-tiny` with a pair of bases, an arm's settings and a root seed. A finished
-run adds its row to the result file at once, an interrupted one goes on when the command is given again, and
-rows that are there are kept. Seeds 100 and 101 are pilots, which no published comparison uses.
+Every run is one `srl train exchange-tiny` with a pair of bases, an arm's settings and a root seed. Two
+pairs solve problems; `wide+narrow` are models that were built on public goods, of widths 128 and 96 and
+with vocabularies of their own (`benchmarks.learning.small_games`), and each plays a round with three
+bots. A finished run adds its row to the result file at once, an interrupted one goes on when the command
+is given again, and rows that are there are kept; all run one after the other on one thread. Seeds 100
+and 101 are pilots, which no announced experiment uses.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments.comparisons import half_width
 from benchmarks.learning.child_process import commit, in_child
+from benchmarks.learning.small_games import PUBLIC_GOODS, require
 from srl_agents.league.matchmaking.evaluation_schedule import FINAL
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
@@ -27,8 +32,26 @@ from srl_agents.records import label_of
 RESULTS = Path("benchmarks/results/exchange_arms.json")
 RUNS = Path("runs/exchange_arms")
 _TWO_STEPS = "training.iterations=2"
+LEARNERS = ("alice", "bob")
+_GOODS = "public_goods-v0"
+PLAYED: dict[str, dict[str, str]] = {
+    "wide+narrow": {"alice": "public_goods", "bob": "public_goods_narrow"}
+}
+"""Pairs that play a game with bots, with the learners' bases; the others solve problems."""
 PAIRS: dict[str, tuple[str, ...]] = {
     "tiny+shallow": (),
+    "wide+narrow": (
+        "models={"
+        + ", ".join(
+            f"{model}: {{model: runs/models/{model}, learners: [{name}]}}"
+            for name, model in PLAYED["wide+narrow"].items()
+        )
+        + "}",
+        f"env={_GOODS}",
+        f"env_options={json.dumps(dict(PUBLIC_GOODS[_GOODS].options))}",
+        "opponents={mirror: 0, live: 0, past: 0, bots: {random: 1}}",
+        "evaluation.final_pairs=1",
+    ),
     "smollm2+tiny": (
         "models={deep: {model: smollm2-135m, learners: [alice], prompt: {examples: "
         "[{observation: 'Problem: 2 + 3 = ?', reply: '<action>5</action>'}, "
@@ -60,6 +83,31 @@ def settings_of(pair: str, arm: str, updates: int) -> tuple[str, ...]:
     return (*PAIRS[pair], *ARMS[arm], *ends)
 
 
+def outcomes(folder: Path, models: dict[str, str]) -> dict[str, float]:
+    """Mean outcome on eval seeds of each learner, and of its start, in a game with random bots.
+
+    Args:
+        folder: of the run.
+        models: learner -> its base.
+    """
+    from benchmarks.experiments.measures import FINAL, START, Table
+    from srl_agents import Run
+
+    run, found = Run.open(folder), {}
+    for name, model in models.items():
+        table = Table(run, require(model))
+        *_, version = (v for v in run.versions() if v.learner == name)
+        for label, agent in ((f"{name}, start", START), (name, table.add(version))):
+            values = [
+                outcome
+                for episode in table.play(agent, "bot:random", FINAL)
+                for seat, outcome in zip(episode.spec.seats, episode.result().outcomes, strict=True)
+                if seat == agent
+            ]
+            found[label] = round(float(np.mean(values)), 4)
+    return found
+
+
 def train(arguments: list[str]) -> int:
     """`srl train`, in a child."""
     from srl_agents.cli.train import main
@@ -84,9 +132,7 @@ def measured(run: Path) -> Row:
     for spec, result in final:
         returns.setdefault(label_of(spec.seats[0]), []).append((1 + result.outcomes[0]) / 2)
     learners = {
-        name: values
-        for name, values in returns.items()
-        if name.partition("@")[0] in ("alice", "bob")
+        name: values for name, values in returns.items() if name.partition("@")[0] in LEARNERS
     }
     records = read_lines(run / METRICS)
     quarter = max(len(records) // 4, 1)
@@ -95,10 +141,10 @@ def measured(run: Path) -> Row:
             round(float(np.mean([r["learners"][name]["reward"] for r in part])), 4)
             for part in (records[:quarter], records[-quarter:])
         ]
-        for name in ("alice", "bob")
+        for name in LEARNERS
     }
     shown: Row = {}
-    for name in ("alice", "bob"):
+    for name in LEARNERS:
         for metric in SHOWN:
             found = [r["learners"][name][metric] for r in records if metric in r["learners"][name]]
             if found:
@@ -129,36 +175,59 @@ def run_missing(only: list[str], seeds: list[int], updates: int, results: Path) 
                 settings = settings_of(pair, arm, updates)
                 arguments += [part for one in settings for part in ("--set", one)]
                 RUNS.mkdir(parents=True, exist_ok=True)
+                for model in PLAYED.get(pair, {}).values():
+                    require(model)
                 spent = in_child(lambda given=arguments: train(given), RUNS / f"{name}.log")  # type: ignore[misc]
                 if spent is None:
                     continue
-                rows.append({**key, "commit": commit(), **asdict(spent), **measured(RUNS / name)})
+                row = {**key, "commit": commit(), **asdict(spent), **measured(RUNS / name)}
+                if pair in PLAYED:
+                    row["outcomes"] = outcomes(RUNS / name, PLAYED[pair])
+                rows.append(row)
                 results.write_text(json.dumps(rows, indent=1) + "\n")
-                print(json.dumps(rows[-1]), flush=True)
+                print(json.dumps(row), flush=True)
     return rows
 
 
+def score(row: Row, learner: str) -> float:
+    """A learner's mean outcome among bots, or where problems are solved its share of right answers."""
+    return float(row.get("outcomes", row["returns"])[learner])
+
+
 def show(rows: list[Row]) -> None:
-    """Print means over seeds."""
+    """Print means over seeds, and what both learners have above those alone."""
     print(
-        "| pair | arm | seeds | alice, right | bob, right | others in alice's, bob's gradient | CPU (s) |"
+        "| pair | credit for others' rows | seeds | alice | bob | above alone by seed, both | mean, 95 % | "
+        "others in alice's, bob's gradient | CPU s |"
     )
-    print("|---|---|--:|--:|--:|--:|--:|")
+    print("|---|---|--:|--:|--:|---|---|--:|--:|")
     for pair in PAIRS:
         for arm in ARMS:
-            own = [row for row in rows if (row["pair"], row["arm"]) == (pair, arm)]
-            if not own:
-                continue
-            right = [np.mean([row["returns"][name] for row in own]) for name in ("alice", "bob")]
-            share = [
-                np.mean([row["exchange"].get(name, {}).get(SHOWN[-1], 0.0) for row in own])
-                for name in ("alice", "bob")
-            ]
-            cpu_s = np.mean([row["cpu_s"] for row in own])
-            print(
-                f"| {pair} | {arm} | {len(own)} | {right[0]:.3f} | {right[1]:.3f} | {share[0]:.2f}, "
-                f"{share[1]:.2f} | {cpu_s:.0f} |"
-            )
+            own = {r["seed"]: r for r in rows if (r["pair"], r["arm"]) == (pair, arm)}
+            if own:
+                alone = {r["seed"]: r for r in rows if (r["pair"], r["arm"]) == (pair, "alone")}
+                print(f"| {pair} | {arm} {_line(own, alone)}")
+    print(f"\n{len(rows)} runs, {sum(row['cpu_s'] for row in rows) / 3600:.2f} CPU hours.")
+
+
+def _line(own: dict[int, Row], alone: dict[int, Row]) -> str:
+    scores = [np.mean([score(row, name) for row in own.values()]) for name in LEARNERS]
+    gains = [
+        np.mean([score(own[seed], name) - score(alone[seed], name) for name in LEARNERS])
+        for seed in sorted(own.keys() & alone.keys())
+    ]
+    gains = [] if own == alone else gains
+    by_seed = ", ".join(f"{gain:+.3f}" for gain in gains)
+    mean = f"{np.mean(gains):+.3f} ± {half_width(gains):.3f}" if len(gains) > 1 else ""
+    share = ", ".join(
+        f"{np.mean([r['exchange'].get(name, {}).get(SHOWN[-1], 0.0) for r in own.values()]):.2f}"
+        for name in LEARNERS
+    )
+    cpu_s = np.mean([row["cpu_s"] for row in own.values()])
+    return (
+        f"| {len(own)} | {scores[0]:.3f} | {scores[1]:.3f} | {by_seed} | {mean} | {share} | "
+        f"{cpu_s:.0f} |"
+    )
 
 
 def main() -> None:

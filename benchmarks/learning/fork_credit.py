@@ -1,7 +1,9 @@
 """How well does each kind of credit rank replies by what they are worth? Many continuations say it.
 
     python -m benchmarks.learning.small_games hanabi --out runs/models/hanabi
-    nice -n 19 python -m benchmarks.learning.fork_credit --model runs/models/hanabi --games hanabi_mini-v0
+    python -m benchmarks.learning.fork_credit --model runs/models/hanabi --games hanabi_mini-v0
+    python -m benchmarks.learning.small_games codewords --out runs/models/codewords
+    python -m benchmarks.learning.fork_credit --model runs/models/codewords --games codewords_duet-v0
 
 A model plays groups of matches with itself. Some decisions of the first match of each group are judged: the
 worth of the reply is the mean return of 200 continuations after it minus that of 200 before it. Every
@@ -10,8 +12,8 @@ Shown are Spearman's correlations with the worth, pooled over start states; the 
 halves of the 200.
 
 Start states at which the policy forfeits every match are left out: no reply there is worth more
-than another. `tiny` as it ships forfeits most matches of both games; the model of the first command
-was built on mini Hanabi.
+than another. `tiny` as it ships forfeits most matches of both games; the models of the first and the third
+command were built on one of them each.
 
 A finished start state is saved at once, and an interrupted run goes on when the command is given again. Seeds
 901 and 902 are pilots, which no published comparison uses.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -44,7 +47,7 @@ from srl_agents.rollouts.counterfactual import Replays
 RESULTS = Path("benchmarks/results/fork_credit.json")
 GAMES: dict[str, dict[str, Any]] = {
     "hanabi_mini-v0": {"colours": 1, "hand": 2, "clues": 3, "max_retries": 0},
-    "codewords_duet-v0": {},
+    "codewords_duet-v0": {"turns": 3, "max_retries": 0},
 }
 """With their options."""
 POLICY = "model"
@@ -243,10 +246,9 @@ def main() -> int:
     options = parser.parse_args()
     about = {
         "command": "python -m benchmarks.learning.fork_credit",
-        "commit": commit(),
-        "model": Path(options.model).name,
         "continuations": CONTINUATIONS,
     }
+    made_by = {"commit": commit(), "model": Path(options.model).name}
     rows = measured(options.out)
     done = {(row["game"], row["seed"], row["start"]) for row in rows}
     sampling = SamplingSettings(max_new_tokens=32, temperature=1.0)
@@ -257,11 +259,16 @@ def main() -> int:
                 for game in options.games:
                     if (game, seed, start) in done:
                         continue
+                    began = time.process_time()
                     replies = judged_start(rollouts, game, seed, start)
-                    rows.append({"game": game, "seed": seed, "start": start, "replies": replies})
+                    spent = {"cpu_s": round(time.process_time() - began, 1), **made_by}
+                    key = {"game": game, "seed": seed, "start": start}
+                    rows.append({**key, "replies": replies, **spent})
                     write(options.out, rows, about)
                     print(f"{game}, seed {seed}, start {start}: {len(replies)} replies", flush=True)
     print("\n".join(table(rows)))
+    hours = sum(row.get("cpu_s", 0.0) for row in rows) / 3600
+    print(f"\n{hours:.2f} CPU hours, of the start states that have a time.")
     return 0
 
 

@@ -7,16 +7,18 @@ met, such as ``check``, are spelled with tokens whose embeddings are all but equ
 length 3.1 and 0.1 apart), and the head, tied to them and frozen, cannot tell them apart however long an
 imitation lasts. So this program does for Kuhn poker, blotto, mini Hanabi and public goods what
 `benchmarks.tiny_model.build` does for the games of tiny: the same architecture, the same
-pretraining on bots' replies, a tokenizer in which the rules are single tokens. At the end it imitates
-the random bot and skilled ones in given shares, so it writes legal replies and has room to rise.
+pretraining on bots' replies, a tokenizer in which the rules are single tokens, and in codewords duet
+every word of the lexicon, too: models of this size do not learn to copy words of several tokens. At the end
+it imitates the random bot and skilled ones in given shares, so it writes legal replies and has room to rise.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +32,7 @@ from benchmarks.tiny_model.build import write
 from benchmarks.tiny_model.corpus import Bot, Sample
 from benchmarks.tiny_model.pretraining import TinySettings, encode, new_model, pretrain
 from benchmarks.tiny_model.tokenizer import opening, train_tokenizer
+from srl_envs.lexicon import associations
 
 FOLDER = Path("runs/models")
 RANDOM_MOVES = 0.4
@@ -51,6 +54,8 @@ class SmallGame:
     skilled: tuple[str, ...] = ("middle", "strong")
     notes: Callable[[str], Notes] = lambda _: ()
     """What a training-only head has to tell at which places of an observation; see `Sample.notes`."""
+    words: Callable[[], Sequence[str]] = tuple
+    """Texts that are one token each, beside the rules."""
 
 
 _HANABI = {"colours": 1, "hand": 2, "clues": 3, "max_retries": 0}
@@ -82,10 +87,34 @@ PUBLIC_GOODS: Mapping[str, SmallGame] = MappingProxyType(
     }
 )
 """Gives any legal number: a learner that cannot write one gives all by default, and may keep to that."""
+
+
+def _lexicon() -> list[str]:
+    """The nouns and clues of codewords duet, and what stands between them in lists."""
+    return [", ", *sorted({*associations(), *chain(*associations().values())})]
+
+
+CODEWORDS: Mapping[str, SmallGame] = MappingProxyType(
+    {
+        "codewords_duet-v0": SmallGame(
+            options={"turns": 3, "max_retries": 0}, samples=12_000, skill=0.6, words=_lexicon
+        )
+    }
+)
 CORPORA: Mapping[str, Mapping[str, SmallGame]] = MappingProxyType(
-    {"small_games": GAMES, "hanabi": HANABI, "public_goods": PUBLIC_GOODS}
+    {
+        "small_games": GAMES,
+        "hanabi": HANABI,
+        "public_goods": PUBLIC_GOODS,
+        "public_goods_narrow": PUBLIC_GOODS,
+        "codewords": CODEWORDS,
+    }
 )
 """Name of a model -> what it reads."""
+SHAPES: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {"public_goods_narrow": {"seed": 1, "hidden": 96, "vocabulary": 1024}}
+)
+"""Name of a model -> what differs from `TinySettings`: two models of a game of unlike width and tokens."""
 
 
 def observations(env_id: str, game: SmallGame, seed: int) -> Iterator[str]:
@@ -140,20 +169,23 @@ def require(model: str) -> Path:
         print(f"building {folder}, a few minutes", flush=True)
         partial = folder.with_suffix(".tmp")
         shutil.rmtree(partial, ignore_errors=True)
-        build(partial, CORPORA[model])
+        build(partial, model)
         partial.replace(folder)
     return folder
 
 
-def build(folder: Path, games: Mapping[str, SmallGame], seed: int = 0) -> None:
-    """Write model and tokenizer to ``folder``; the same seed gives the same on one machine."""
+def build(folder: Path, name: str, seed: int = 0) -> None:
+    """Write a model of `CORPORA` with its tokenizer; the same seed gives the same on one machine."""
     torch.set_num_threads(1)
-    settings = TinySettings(seed=seed)
-    corpus = {env_id: samples(env_id, game, seed) for env_id, game in games.items()}
+    settings, games = TinySettings(**{"seed": seed, **SHAPES.get(name, {})}), CORPORA[name]
+    corpus = {env_id: samples(env_id, game, settings.seed) for env_id, game in games.items()}
     flat = [sample for some in corpus.values() for sample in some]
     tokenizer = train_tokenizer(
         [text for s in flat for text in (s.prompt, s.naive[0], s.skilled[0])],
-        [opening([sample.prompt for sample in some]) for some in corpus.values()],
+        [
+            *(opening([sample.prompt for sample in some]) for some in corpus.values()),
+            *(word for game in games.values() for word in game.words()),
+        ],
         vocabulary=settings.vocabulary,
         most_phrases=settings.vocabulary // 4,
         least_uses=settings.phrase_uses,
@@ -178,7 +210,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    build(options.out, CORPORA[options.model], options.seed)
+    build(options.out, options.model, options.seed)
 
 
 if __name__ == "__main__":

@@ -78,12 +78,36 @@ def measure(model: str, cell: dict[str, Any], whole: bool) -> dict[str, float]:
         ),
     )
     trainer.verbose = False
+    spent = {
+        "generation": timed(trainer, "_generate_completions"),
+        "gradients": timed(trainer, "_update_from_samples"),
+    }
     reset_peak()
     trainer.train()  # warms up
+    for times in spent.values():
+        times.clear()
     trainer.train_dataset = Dataset.from_list(prompts * cell["updates"])
     begun = time.process_time()
     trainer.train()
-    return {"seconds": time.process_time() - begun, "peak_mib": peak_mib()}
+    seconds = time.process_time() - begun
+    parts = {part: sum(times) for part, times in spent.items()}
+    rest = {"the rest": seconds - sum(parts.values())}
+    return {"seconds": seconds, "peak_mib": peak_mib(), **parts, **rest}
+
+
+def timed(trainer: Any, name: str) -> list[float]:
+    """CPU seconds of each call of a method, from now on; steps of the optimizer are part of its gradients."""
+    method, times = getattr(trainer, name), []
+
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        begun = time.process_time()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            times.append(time.process_time() - begun)
+
+    setattr(trainer, name, measured)
+    return times
 
 
 def main() -> None:
