@@ -15,6 +15,7 @@ it imitates the random bot and skilled ones in given shares, so it writes legal 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ RANDOM_MOVES = 0.4
 DRAWS = 24
 """Replies that the random bot is asked for at each observation; the target is their mixture."""
 Notes = tuple[tuple[int, int, int], ...]
+Spans = tuple[tuple[int, int], ...]
+_TARGETS = re.compile(r"^Your targets: (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +59,8 @@ class SmallGame:
     """What a training-only head has to tell at which places of an observation; see `Sample.notes`."""
     words: Callable[[], Sequence[str]] = tuple
     """Texts that are one token each, beside the rules."""
+    spans: Callable[[str], Spans] = lambda _: ()
+    """What of an observation the model predicts like a reply; see `Sample.spans`."""
 
 
 _HANABI = {"colours": 1, "hand": 2, "clues": 3, "max_retries": 0}
@@ -94,10 +99,22 @@ def _lexicon() -> list[str]:
     return [", ", *sorted({*associations(), *chain(*associations().values())})]
 
 
+def _targets(text: str) -> Spans:
+    """The words of the own key, which stand in the list of all words before: copying is learned there."""
+    found = _TARGETS.search(text)
+    if found is None:
+        raise ValueError("the text shows no targets")
+    return tuple(word.span() for word in re.compile(r"\w+").finditer(text, *found.span(1)))
+
+
 CODEWORDS: Mapping[str, SmallGame] = MappingProxyType(
     {
         "codewords_duet-v0": SmallGame(
-            options={"turns": 3, "max_retries": 0}, samples=12_000, skill=0.6, words=_lexicon
+            options={"turns": 3, "max_retries": 0},
+            samples=8000,
+            skill=0.6,
+            words=_lexicon,
+            spans=_targets,
         )
     }
 )
@@ -152,6 +169,7 @@ def samples(env_id: str, game: SmallGame, seed: int) -> list[Sample]:
             naive=tuple(bots["random"](text) for _ in range(DRAWS)),
             skilled=tuple(bots[name](text) for name in game.skilled),
             notes=game.notes(text),
+            spans=game.spans(text),
         )
         for _, text in found
     ]
