@@ -111,7 +111,7 @@ CODEWORDS: Mapping[str, SmallGame] = MappingProxyType(
     {
         "codewords_duet-v0": SmallGame(
             options={"turns": 3, "max_retries": 0},
-            samples=8000,
+            samples=6000,
             skill=0.6,
             words=_lexicon,
             spans=_targets,
@@ -128,10 +128,14 @@ CORPORA: Mapping[str, Mapping[str, SmallGame]] = MappingProxyType(
     }
 )
 """Name of a model -> what it reads."""
-SHAPES: Mapping[str, Mapping[str, int]] = MappingProxyType(
-    {"public_goods_narrow": {"seed": 1, "hidden": 96, "vocabulary": 1024}}
+SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "public_goods_narrow": {"seed": 1, "hidden": 96, "vocabulary": 1024},
+        "codewords": {"rope_theta": 10_000.0},
+    }
 )
-"""Name of a model -> what differs from `TinySettings`: two models of a game of unlike width and tokens."""
+"""Name of a model -> what differs from `TinySettings`: two models of a game of unlike width and tokens; words
+that are copied from 200 tokens before need long wavelengths."""
 
 
 def observations(env_id: str, game: SmallGame, seed: int) -> Iterator[str]:
