@@ -191,7 +191,8 @@ def run_missing(only: list[str], seeds: list[int], updates: int, results: Path) 
 
 def score(row: Row, learner: str) -> float:
     """A learner's mean outcome among bots, or where problems are solved its share of right answers."""
-    return float(row.get("outcomes", row["returns"])[learner])
+    scores = row["outcomes"] if "outcomes" in row else row["returns"]
+    return float(scores[learner])
 
 
 def show(rows: list[Row]) -> None:
@@ -213,10 +214,11 @@ def show(rows: list[Row]) -> None:
 def _line(own: dict[int, Row], alone: dict[int, Row]) -> str:
     scores = [np.mean([score(row, name) for row in own.values()]) for name in LEARNERS]
     gains = [
-        np.mean([score(own[seed], name) - score(alone[seed], name) for name in LEARNERS])
+        float(np.mean([score(own[seed], name) - score(alone[seed], name) for name in LEARNERS]))
         for seed in sorted(own.keys() & alone.keys())
     ]
-    gains = [] if own == alone else gains
+    if own == alone:
+        gains = []
     by_seed = ", ".join(f"{gain:+.3f}" for gain in gains)
     mean = f"{np.mean(gains):+.3f} ± {half_width(gains):.3f}" if len(gains) > 1 else ""
     share = ", ".join(

@@ -20,12 +20,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.experiments import announced, rows
 from benchmarks.experiments.announced import Arena, Page, merged
-from benchmarks.experiments.comparisons import half_width, paired
+from benchmarks.experiments.comparisons import Floats, half_width, paired
 from benchmarks.learning.fork_credit import GAMES
 
 NAME = "fork_outcomes"
@@ -47,7 +48,7 @@ def pilot(tokens: int = TOKENS) -> Page:
     page = announced.read(ANNOUNCED)
     hanabi = page.experiment.arenas["hanabi"]
     chosen = {name: hanabi.arms[name] for name in CREDITS}
-    sizes = {
+    sizes: dict[str, dict[str, Any]] = {
         name: {"rollout": {"start_states": WITH_FORKS[name], "group_size": 1}}
         if name in WITH_FORKS
         else {}
@@ -88,7 +89,7 @@ def table(found: Sequence[rows.Row]) -> Iterator[str]:
     yield f"\n{len(found)} runs, {hours:.2f} CPU hours, training and measuring."
 
 
-def _line(own: Sequence[rows.Row], gains: np.ndarray) -> str:
+def _line(own: Sequence[rows.Row], gains: Floats) -> str:
     values = {name: np.mean([row["values"][name] for row in own]) for name in own[0]["values"]}
     spent = {name: np.mean([row[name] for row in own]) for name in ("updates", "cpu_s")}
     trained = np.mean([row["trained_tokens"] for row in own])
