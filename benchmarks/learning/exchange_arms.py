@@ -60,9 +60,10 @@ PAIRS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Bases of alice and bob: settings over the recipe."""
+NO_EXCHANGE = "no exchange"
 ARMS: dict[str, tuple[str, ...]] = {
-    "alone": ("sharing=null",),
-    "alone, two steps": ("sharing=null", _TWO_STEPS),
+    NO_EXCHANGE: ("sharing=null",),
+    f"{NO_EXCHANGE}, two steps": ("sharing=null", _TWO_STEPS),
     "naive": ("sharing={kind: rollouts, exchange: {estimator: naive}}",),
     "full": (),
     "no rescaling": ("sharing.exchange.estimator=no_rescaling",),
@@ -196,9 +197,9 @@ def score(row: Row, learner: str) -> float:
 
 
 def show(rows: list[Row]) -> None:
-    """Print means over seeds, and what both learners have above those alone."""
+    """Print means over seeds, and what both learners have above those that exchange nothing."""
     print(
-        "| pair | credit for others' rows | seeds | alice | bob | above alone by seed, both | mean, 95 % | "
+        "| pair | credit for others' rows | seeds | alice | bob | above no exchange by seed, both | mean, 95 % | "
         "others in alice's, bob's gradient | CPU s |"
     )
     print("|---|---|--:|--:|--:|---|---|--:|--:|")
@@ -206,18 +207,18 @@ def show(rows: list[Row]) -> None:
         for arm in ARMS:
             own = {r["seed"]: r for r in rows if (r["pair"], r["arm"]) == (pair, arm)}
             if own:
-                alone = {r["seed"]: r for r in rows if (r["pair"], r["arm"]) == (pair, "alone")}
-                print(f"| {pair} | {arm} {_line(own, alone)}")
+                base = {r["seed"]: r for r in rows if (r["pair"], r["arm"]) == (pair, NO_EXCHANGE)}
+                print(f"| {pair} | {arm} {_line(own, base)}")
     print(f"\n{len(rows)} runs, {sum(row['cpu_s'] for row in rows) / 3600:.2f} CPU hours.")
 
 
-def _line(own: dict[int, Row], alone: dict[int, Row]) -> str:
+def _line(own: dict[int, Row], base: dict[int, Row]) -> str:
     scores = [np.mean([score(row, name) for row in own.values()]) for name in LEARNERS]
     gains = [
-        float(np.mean([score(own[seed], name) - score(alone[seed], name) for name in LEARNERS]))
-        for seed in sorted(own.keys() & alone.keys())
+        float(np.mean([score(own[seed], name) - score(base[seed], name) for name in LEARNERS]))
+        for seed in sorted(own.keys() & base.keys())
     ]
-    if own == alone:
+    if own == base:
         gains = []
     by_seed = ", ".join(f"{gain:+.3f}" for gain in gains)
     mean = f"{np.mean(gains):+.3f} ± {half_width(gains):.3f}" if len(gains) > 1 else ""
