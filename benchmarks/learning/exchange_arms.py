@@ -199,8 +199,8 @@ def score(row: Row, learner: str) -> float:
 def show(rows: list[Row]) -> None:
     """Print means over seeds, and what both learners have above those that exchange nothing."""
     print(
-        "| pair | credit for others' rows | seeds | alice | bob | above no exchange by seed, both | mean, 95 % | "
-        "others in alice's, bob's gradient | CPU s |"
+        "| pair | credit for others' rows | seeds | alice | bob | above no exchange by seed, both | "
+        "mean, 95 % | others in alice's, bob's gradient | CPU s |"
     )
     print("|---|---|--:|--:|--:|---|---|--:|--:|")
     for pair in PAIRS:

@@ -58,7 +58,7 @@ def exchanged(arm: str, seed: int, alice: float, bob: float) -> dict[str, Any]:
     return {**own, "outcomes": outcomes, "returns": {"alice": 0.0, "bob": 0.0}}
 
 
-def test_exchanges_are_compared_with_learners_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exchanges_are_compared_with_none(capsys: pytest.CaptureFixture[str]) -> None:
     exchange_arms.show([exchanged("no exchange", 100, 0.5, 0.7), exchanged("full", 100, 0.6, 0.9)])
     printed = capsys.readouterr().out
     assert "| wide+narrow | full | 1 | 0.600 | 0.900 | +0.150 |  |" in printed
