@@ -186,7 +186,7 @@ def _author(turn: Turn, learner: str) -> WeightVersion:
     if version is None or version.learner != learner:
         raise ShapeError(
             f"turn {turn.turn_index} was written by {turn.version or 'no version'}; {learner!r} learns "
-            "from what versions of it wrote."
+            "only from what its own versions wrote."
         )
     return version
 

@@ -25,7 +25,7 @@ class Thinking:
     def __init__(self, chat: ChatTokenizer) -> None:
         settings = chat.prompt.thoughts
         if settings is None:
-            raise ConfigError("prompt.thoughts: this engine's prompt has none.")
+            raise ConfigError("prompt.thoughts is not set, so there are no thoughts to separate.")
         self.budget, self.close = settings.budget, settings.close
         self.end = chat.thoughts_end
         """Tokens that the engine writes where the budget is used up."""

@@ -27,7 +27,7 @@ def give_files(settings: dict[str, Any], folder: Path | None) -> None:
     named = [own for own in _options(settings) if own.get(_OPTION) in tuple(COLLECTIONS)]
     if folder is not None and not named:
         raise ConfigError(
-            f"--data {folder}: the recipe calls no collection by name. Write for example `tasks: gsm8k` "
+            f"--data {folder}: the recipe names no collection of tasks. Write for example `tasks: gsm8k` "
             f"into env_options (collections: {', '.join(COLLECTIONS)}), or leave --data out; a path after a "
             "colon is taken as it is."
         )

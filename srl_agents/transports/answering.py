@@ -144,11 +144,11 @@ def receive(link: socket.socket, *, files: int = 0) -> tuple[dict[str, Any], lis
         head += _exactly(link, _LENGTH.size - len(head))
         (length,) = _LENGTH.unpack(head)
         if length > _LARGEST:
-            raise ValueError(f"a message of {length} bytes")
+            raise ValueError(f"a message of {length} bytes, at most {_LARGEST} are read")
         try:
             message = json.loads(_exactly(link, length))
         except RecursionError:
-            raise ValueError("a message of brackets") from None
+            raise ValueError("a message that is nested too deeply") from None
         if not isinstance(message, dict):
             raise ValueError(f"a message that is not an object: {str(message)[:80]}")
     except BaseException:

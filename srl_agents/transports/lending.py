@@ -286,5 +286,5 @@ def _require_same_user(link: socket.socket) -> int:
     credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     process, user, _ = _PEER.unpack(credentials)
     if user != os.getuid():
-        raise ValueError(f"user {user} is on the other side")
+        raise ValueError(f"the other process belongs to user {user}")
     return int(process)

@@ -45,8 +45,8 @@ def _around(env: Any, given: Mapping[str, Any], place: str) -> Wrapper:
     target = _target(given["kind"], place)
     if not isinstance(env, GameEnv):
         raise ConfigError(
-            f"{place}: goes around an environment of text; {type(env).__name__} is none of "
-            "srl_envs.make's own."
+            f"{place}: goes only around environments of srl_envs.make; this is a "
+            f"{type(env).__name__}."
         )
     _check_arguments(target, arguments, place)
     try:
@@ -56,7 +56,7 @@ def _around(env: Any, given: Mapping[str, Any], place: str) -> Wrapper:
     untold = [name for name, value in arguments.items() if _differs(made.config, name, value)]
     if untold:
         raise ConfigError(
-            f"{place}: its settings() do not give back {', '.join(untold)}, so no transcript could be "
+            f"{place}: its settings() do not return {', '.join(untold)}, so no transcript could be "
             "replayed. Return every argument as JSON values, or put it around the environment yourself."
         )
     return made

@@ -402,7 +402,7 @@ class EndpointEngine:
             self._length_name, self._lost = name, 0
             self._check_model(found.served.model)
             return found
-        raise RuntimeError("the last name of the limit was passed over.")
+        raise RuntimeError("no field name for the limit on tokens is left to try.")
 
     def _counted(self, error: LostReplyError) -> ModelError:
         """The error, or a graver one where it was not the first in a row."""

@@ -240,7 +240,7 @@ class LoRAWeights(PolicyWeights):
         """
         if self._places is None:
             raise ModelError(
-                "lora.activation='reply': this pass does not say where replies begin. Use 'start'."
+                "lora.activation='reply': this pass does not mark where replies begin. Use 'start'."
             )
         return self._places
 

@@ -54,7 +54,7 @@ def test_rows_without_tokens_are_refused() -> None:
 
 @pytest.mark.parametrize("author", ["", "bob@4-0123456789abcdef"])
 def test_rows_of_nobody_and_of_others_are_refused(author: str) -> None:
-    with pytest.raises(ShapeError, match="what versions of it wrote"):
+    with pytest.raises(ShapeError, match="what its own versions wrote"):
         training_batch("alice", [(turn((7,), (1,), author), 1.0)], pad_id=0)
 
 

@@ -79,5 +79,5 @@ def test_each_command_says_in_one_line_what_is_wrong_with_the_rows(
 
 
 def test_a_folder_for_a_recipe_that_names_no_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="calls no collection by name"):
+    with pytest.raises(ConfigError, match="names no collection of tasks"):
         load(LeagueRecipe, recipe_file(tmp_path, env="nim-v0"), rows=tmp_path)

@@ -172,7 +172,7 @@ def test_memory_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
     [
         (b"\xff\xff\xff\xff", "a message of 4294967295 bytes"),
         (framed([]), "not an object"),
-        (b"\0\0\x3e\x80" + 16_000 * b"[", "a message of brackets"),
+        (b"\0\0\x3e\x80" + 16_000 * b"[", "nested too deeply"),
         (framed({"answer": "comes"}), "the offer has the fields answer"),
         (framed(replace(CUDA, size=64).plain()), "64 bytes are offered, and the update has 128"),
         (framed(CUDA.plain()), "of cuda memory with 0 files"),
