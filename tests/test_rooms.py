@@ -29,7 +29,7 @@ def folders() -> Iterator[str]:
 
 
 def placed(folder: str, of: list[dict[str, Any]]) -> bool:
-    """Whether a contract of the folder's parent says what the folder may import."""
+    """Whether a contract of the folder's parent limits what the folder may import."""
     parent, _, name = folder.rpartition(".")
     for contract in of:
         if contract["type"] == "layers" and parent in contract.get("containers", [""]):

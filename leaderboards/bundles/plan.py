@@ -1,7 +1,7 @@
 """What a run will ask for, before the first request: matches, requests, tokens, money, hours.
 
 Games differ in length and text, so some of the entrant's own matches are played by a bot in its seats, at no
-cost, and counted. What a model writes is not known before: its limit stands for it unless the user says more.
+cost, and counted. What a model writes is not known before: its limit stands for it unless a number is given.
 """
 
 from __future__ import annotations

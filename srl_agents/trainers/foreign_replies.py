@@ -14,7 +14,7 @@ from srl_agents.sharing.hacpo import exchange_weights
 from srl_agents.trainers.experience import RowLearner
 
 _NO_CHARACTER = "\ufffd"
-"""Stands in a decoded text for bytes that are no character."""
+"""Stands in a decoded text for bytes that do not form a character."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ NAME = f"{__name__}:StruckSettings"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StruckSettings(TransformersSettings):
-    """The embedded engine of those who play what is learned from; the trainer's own strikes nobody."""
+    """The embedded engine of those who play what is learned from; the trainer's own strikes no process."""
 
     run: str = ""
     """Folder of the run."""

@@ -1,4 +1,4 @@
-"""Branches that another process plays are those of a run that plays them itself, whoever is killed."""
+"""Branches that another process plays are those of a run that plays them itself, whichever is killed."""
 
 from __future__ import annotations
 

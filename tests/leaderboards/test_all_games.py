@@ -195,7 +195,7 @@ def test_a_forfeit_is_one_agents_error_and_the_others_lost_game(tmp_path: Path) 
 
 
 def test_the_first_seats_advantage_counts_start_states_that_both_seats_had(tmp_path: Path) -> None:
-    """The first seat always wins: one point more of one. A start state from one seat alone says nothing."""
+    """The first seat always wins: one point more of one. A start state from only one seat shows nothing."""
     with LeagueStore(tmp_path / "league.db") as store:
         for name in ("a", "b"):
             store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))

@@ -18,7 +18,7 @@ import asyncio, os, signal, sys, threading, time
 from srl_agents import interrupts
 from srl_agents.cli import main as cli
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever starts the tests with nohup has it ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored where nohup starts the tests
 
 def send(number):
     os.kill(os.getpid(), number)

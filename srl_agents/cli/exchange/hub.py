@@ -172,8 +172,8 @@ class Hub:
                 sizes = {str(file.rfilename): int(file.size or 0) for file in info.siblings or ()}
                 if MARK not in sizes:
                     raise ConfigError(
-                        f"{self.repository} is no run or board of SRL: it has no {MARK}. A model of the hub "
-                        f"is used by its name, as in `srl play nim-v0 {self.repository} random`."
+                        f"{self.repository} is not a run or board of SRL: it has no {MARK}. A model of the "
+                        f"hub is used by its name, as in `srl play nim-v0 {self.repository} random`."
                     )
                 return Found(kind=kind, commit=str(info.sha), sizes=sizes)
         raise ConfigError(

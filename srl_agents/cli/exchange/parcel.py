@@ -133,7 +133,7 @@ def packed(parcel: Parcel, key: str | None = None) -> dict[str, Content]:
     """
     for name, content in parcel.files.items():
         if not SENT[parcel.kind].fullmatch(name):
-            raise ConfigError(f"{name} is no file that a {parcel.kind} is shared with.")
+            raise ConfigError(f"{name} is not a file that a {parcel.kind} is shared with.")
         if name.endswith(_TEXT):
             _require_no_key(name, _text(content), key)
     listed = {

@@ -60,7 +60,7 @@ class EvaluationSchedule:
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
         others; with teams, each holds every team's seats in turn, with mates in those that it may not hold.
-        Where two agents are of one side, nothing tells them apart: their pairing, and matches that another
+        Two agents of one side cannot be distinguished: their pairing, and matches that another
         pairing has, are left out. In a game of one seat each agent of the pairings plays each seed once, by
         itself.
         """

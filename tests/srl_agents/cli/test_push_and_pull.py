@@ -34,7 +34,7 @@ FINGERPRINT = "6f01601c6a0646a0"
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run, with files beside it that are nobody else's."""
+    """A finished run, with files beside it that are only its owner's."""
     run = tmp_path_factory.mktemp("runs") / "small"
     srl_agents.train({**RECIPE, "updates": 1}, out=run, quiet=True)
     (run / "notes.txt").write_text("private")

@@ -158,7 +158,7 @@ def test_versions_share_nothing_and_are_dropped_separately() -> None:
 
 
 def test_memory_of_what_is_dropped_is_free_at_once_without_a_search_for_circles() -> None:
-    """A node knows its parent and its children: Python alone would keep them until its next collection."""
+    """A node refers to its parent and its children, so Python keeps them until its next collection."""
     gc.collect()
     gc.disable()
     try:

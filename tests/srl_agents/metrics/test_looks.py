@@ -1,4 +1,4 @@
-"""What a run says of its best and its last look."""
+"""What a run prints about its best and its last look."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_fresh_chances_change_what_no_seat_has_seen_and_replay(
         assert [(turn.observation, turn.reply) for _, turn in turns][:place] == before
         assert turns[place][1].observation == turns_of(parent)[place][1].observation
     assert len({branch.transcript_sha256 for branch in branches}) > 1
-    if env_id != "sealed_auction-v0":  # there, chance settles equal bids alone
+    if env_id != "sealed_auction-v0":  # there, chance settles only equal bids
         assert len({tuple(t.observation for _, t in turns_of(b)) for b in branches}) > 1
     assert rollouts.play(specs, parents=parents) == branches
     recorded = read_transcripts(tmp_path / "transcripts.jsonl")

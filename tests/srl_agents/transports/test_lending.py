@@ -351,7 +351,7 @@ def test_a_run_with_it_is_refused_where_there_is_no_gpu(tmp_path: Path) -> None:
 
 
 def test_no_recipe_gets_it_by_default_until_it_has_passed_on_a_card(tmp_path: Path) -> None:
-    """A row that says ``passed`` in the page of checks is what allows to change this."""
+    """A row with ``passed`` in the page of checks allows to change this."""
     row = next(line for line in CHECKS.read_text().splitlines() if "| cuda ipc |" in line)
     path = tmp_path / "r.yaml"
     path.write_text("name: r\nmodel: tiny\nenv: connect_four-v0\n")

@@ -44,7 +44,7 @@ class Zipped:
     def publish(
         self, version: WeightVersion, tensors: Any, previous: Any = None, shown: Any = ()
     ) -> WeightUpdate:
-        """Write a version, and return what tells an engine where it is."""
+        """Write a version, and return what leads an engine to it."""
         headers = headers_of(tensors)
         require_version(version, tensors, shown, "publish")
         self.folder.mkdir(parents=True, exist_ok=True)
