@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, TrainingBatch, Turn, WeightVersion
 from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.branches import branch_spec
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs.errors import ConfigError, ModelError
 from srl_envs.reading.settings import build
@@ -187,13 +188,70 @@ class Learner(AbstractContextManager["Learner"]):
             for _ in range(start_states)
             for spec in self._group(env_id, options, agents, frozenset(others), group_size)
         ]
-        with Rollouts(
+        with self._rollouts(policies) as rollouts:
+            return rollouts.play(specs)
+
+    def fork(
+        self,
+        episode: Episode,
+        decision: int,
+        *,
+        alternatives: int = 4,
+        joint: bool = False,
+        chances: Literal["parent", "fresh"] = "parent",
+    ) -> list[Episode]:
+        """Answer a decision of a match anew, and play on from there with the present weights.
+
+        `srl_agents.credit` with ``level="turn"`` and an estimator such as ``c3`` compares the branches with
+        the match that they leave; pass it both.
+
+        Args:
+            episode: of `play` or `fork`, before the next update.
+            decision: `Turn.turn_index` of the reply that is given anew.
+            alternatives: replies to the decision, that of the match among them; 2 or more.
+            joint: whether all seats on move in that step answer anew.
+            chances: whether random events from there on are those of the match, or drawn anew.
+
+        Returns:
+            One branch less than there are alternatives.
+
+        Raises:
+            ConfigError: the match was lost, has no such decision, or others than the learner as it is now and
+                its opponents played it.
+            ModelError: the learner is closed.
+        """
+        self._require_open()
+        if alternatives < 2:
+            raise ConfigError(
+                f"alternatives={alternatives}: use 2 or more; one of them is the match's."
+            )
+        spec = episode.spec
+        policies: dict[str, Policy] = {str(self._version): self._policy()}
+        policies |= {
+            name: self._guests[spec.env_id, name]
+            for name in spec.seats
+            if (spec.env_id, name) in self._guests
+        }
+        strangers = [name for name in spec.seats if name not in policies]
+        if strangers:
+            raise ConfigError(
+                f"fork: {strangers[0]} played this match, and {self._version} plays now: replies of two are "
+                "not alternatives. Fork what `play` returned, before the next update."
+            )
+        branches = [
+            branch_spec(episode, decision, alternative=k, joint=joint, chances=chances)
+            for k in range(1, alternatives)
+        ]
+        with self._rollouts(policies) as rollouts:
+            return rollouts.play(branches, parents={spec.match_id: episode})
+
+    def _rollouts(self, policies: Mapping[str, Policy]) -> Rollouts:
+        return Rollouts(
             policies,
             root_seed=self.seed,
             contents={str(self._version): self._version.label},
             loop=self._loop,
-        ) as rollouts:
-            return rollouts.play(specs)
+        )
 
     def _group(
         self,

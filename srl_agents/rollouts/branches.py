@@ -137,7 +137,7 @@ def _prefix(parent: Episode, decision: int, *, joint: bool) -> Prefix:
     found = next((place for place in turns if place[0].turn_index == decision), None)
     if found is None:
         raise ConfigError(
-            f"{name} has {len(turns)} decisions; {decision} is none of 0 to {len(turns) - 1}."
+            f"{name} has no decision {decision}: it ended after {len(turns)}, numbered from 0."
         )
     _, seat, number = found
     order = tuple(steps[number])

@@ -69,6 +69,56 @@ def test_the_loop_of_the_guide_runs(
     assert (tmp_path / "adapter/adapter_model.safetensors").is_file()
 
 
+def test_a_match_is_left_at_a_decision_and_credited_with_its_branches() -> None:
+    with srl_agents.Learner.load("tiny", max_new_tokens=8, seed=5) as learner:
+        matches = learner.play("nim-v0", opponents={1: "middle"}, start_states=8, group_size=1)
+        branches: list[Episode] = []
+        for match in matches:
+            first = match.trajectories[0].turns[0].turn_index
+            made = learner.fork(match, first, alternatives=3)
+            assert [e.spec.branch and e.spec.branch.alternative for e in made] == [1, 2]
+            assert {e.spec.branch and e.spec.branch.parent for e in made} == {match.spec.match_id}
+            assert all(
+                e.trajectories[0].turns[0].observation == match.trajectories[0].turns[0].observation
+                for e in made
+            )
+            branches += made
+        again = learner.fork(
+            matches[0], matches[0].trajectories[0].turns[0].turn_index, alternatives=3
+        )
+        assert again == branches[:2]
+        rows = srl_agents.credit([*matches, *branches], estimator="c3", level="turn")
+        assert rows.rows
+        found = {id(turn): advantage for turn, advantage in rows.rows}
+        judged = 0
+        for number, match in enumerate(matches):
+            paid = [
+                e.trajectories[0].total_reward
+                for e in (match, *branches[2 * number : 2 * number + 2])
+            ]
+            advantage = found.get(id(match.trajectories[0].turns[0]))
+            if advantage is not None:
+                judged += 1
+                assert advantage == pytest.approx(paid[0] - (paid[1] + paid[2]) / 2)
+        assert judged
+        nested = learner.fork(branches[0], branches[0].trajectories[0].turns[-1].turn_index)
+        assert all(
+            e.spec.branch and e.spec.branch.parent == branches[0].spec.match_id for e in nested
+        )
+        with pytest.raises(ConfigError, match="has no decision 99: it ended after"):
+            learner.fork(matches[0], 99)
+        with pytest.raises(ConfigError, match="alternatives=1: use 2 or more"):
+            learner.fork(matches[0], first, alternatives=1)
+        lost = replace(matches[0], termination="void", fault="SandboxError: gone")
+        with pytest.raises(ConfigError, match="was lost"):
+            learner.fork(lost, first)
+        assert learner.update(rows)["stepped"] == 1
+        with pytest.raises(
+            ConfigError, match=r"fork: learner@0-\w+ played this match, and learner@1-"
+        ):
+            learner.fork(matches[0], first)
+
+
 def test_seats_without_an_opponent_are_the_learners(
     learner: srl_agents.Learner, episodes: list[Episode]
 ) -> None:
