@@ -252,10 +252,11 @@ class League:
             elif len(spec.seats) > 1 and (spec.purpose == "payoff" or self._rates(spec)):
                 self._counted.add(spec.match_id)
                 first = spec.seats[0]
-                second = next((name for name in spec.seats if name != first), first)
                 outcomes = episode.result().outcomes
                 arena = self.arenas.of(spec)
-                points = mean_points(spec.seats, outcomes, first, arena.mode)
+                rivals = [n for k, n in enumerate(spec.seats) if not _mates(arena, 0, k)]
+                second = next((name for name in rivals if name != first), first)
+                points = mean_points(spec.seats, outcomes, first, arena.mode, arena.teams)
                 cells = self._cells[arena.title]
                 cells.add(first, second, points)
                 cells.add(second, first, 1 - points)

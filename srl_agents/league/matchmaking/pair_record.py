@@ -160,10 +160,18 @@ def points_alone(own: float, other: float) -> float:
 
 
 def mean_points(
-    seats: Sequence[str], outcomes: Sequence[float], policy: str, mode: Mode = "competitive"
+    seats: Sequence[str],
+    outcomes: Sequence[float],
+    policy: str,
+    mode: Mode = "competitive",
+    teams: Sequence[int] = (),
 ) -> float:
-    """Points per pair of seats of ``policy`` against all other seats, in [0, 1]."""
-    seated = list(zip(seats, outcomes, strict=True))
-    own = [outcome for name, outcome in seated if name == policy]
-    others = [outcome for name, outcome in seated if name != policy] or own
+    """Points per pair of seats of ``policy`` against all other seats, or those of other teams, in [0, 1]."""
+    places = range(len(seats))
+    own_seats = [k for k in places if seats[k] == policy]
+    sides = {teams[k] for k in own_seats} if teams else set()
+    own = [outcomes[k] for k in own_seats]
+    others = [
+        outcomes[k] for k in places if seats[k] != policy and not (teams and teams[k] in sides)
+    ] or own
     return float(np.mean([seat_points(m, o, mode) for m in own for o in others]))

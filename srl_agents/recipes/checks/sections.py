@@ -506,6 +506,17 @@ def _check_seats(recipe: LeagueRecipe) -> None:
             f"seats.{name}={list(held)}: {game.env_id} has seats 0 to {seats - 1}; name one or more, "
             "each once.",
         )
+    teams = game.teams or tuple(range(seats))
+    split = [
+        name
+        for name, held in recipe.seats.items()
+        if any(teams[s] == teams[k] and s not in held for k in held for s in range(seats))
+    ]
+    require(
+        not split or not recipe.opponents.payoff_pairs,
+        f"opponents.payoff_pairs, seats: {', '.join(split)} hold a part of a team, and a match of sides with "
+        "mates is no payoff between two versions. Leave out payoff_pairs, or give each learner a whole team.",
+    )
     mains = _mains(recipe)
     empty = [s for s in range(seats) if all(s not in recipe.seats.get(m, (s,)) for m in mains)]
     require(

@@ -144,7 +144,8 @@ class PromotionGate:
             if arena.alone and rival is not None:
                 by_task[spec.seed, arena.title][spec.seats[0]] = outcomes[0]
             else:
-                points[spec.seed].append(mean_points(spec.seats, outcomes, who, arena.mode))
+                mean = mean_points(spec.seats, outcomes, who, arena.mode, arena.teams)
+                points[spec.seed].append(mean)
         for (seed, _), own in by_task.items():
             if rival is not None and {who, rival} <= own.keys():
                 points[seed].append(points_alone(own[who], own[rival]))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from srl_agents.league.agents import lineage
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.manager import League
+from srl_agents.league.matchmaking.pair_record import mean_points
 from srl_agents.league.settings import LearnerRole, OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion, digest
 from srl_envs.core import Mode
@@ -417,6 +418,14 @@ def test_a_side_of_several_learners_is_completed_with_live_mates() -> None:
     old = agent("alice", 3)
     gate = schedule.gate(alice, old, 0, 1)
     assert [s.seats for s in gate] == [(alice, bob, old, bob), (old, bob, alice, bob)]
+
+
+def test_points_of_a_side_are_against_the_other_side_and_not_against_mates() -> None:
+    seats, outcomes = ("a", "m", "old", "m"), (1.0, 1.0, -1.0, -1.0)
+    assert mean_points(seats, outcomes, "a", teams=(0, 0, 1, 1)) == 1
+    assert mean_points(seats, outcomes, "old", teams=(0, 0, 1, 1)) == 0
+    assert mean_points(seats, outcomes, "a") == pytest.approx((0.5 + 1 + 1) / 3)
+    assert mean_points(("a", "a", "b", "b"), outcomes, "b", teams=(0, 0, 1, 1)) == 0
 
 
 def test_an_agent_without_a_seat_in_a_team_is_measured_in_the_others() -> None:

@@ -251,6 +251,19 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             "reward_model.gradient_checkpointing",
         ),
         (
+            (
+                *(
+                    "env=public_goods-v0",
+                    "env_options={}",
+                    "evaluation.bots=[]",
+                    "opponents.bots={}",
+                ),
+                *("teams=[0, 0, 1, 1]", "seats={alice: [0, 2], bob: [1, 3]}"),
+                "opponents.payoff_pairs=2",
+            ),
+            "alice, bob hold a part of a team",
+        ),
+        (
             ("evaluation.agents=[openai:m@http://127.0.0.1:9/v1]",),
             "is an endpoint without a budget",
         ),
