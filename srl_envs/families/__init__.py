@@ -213,6 +213,25 @@ register(
 )
 
 register(
+    id="holdem-v0",
+    entry_point=f"{_CARDS}.holdem:Holdem",
+    mode="competitive",
+    summary="No-limit hold'em for two, with duplicate deals; bluffing is allowed.",
+    held_out=True,
+    bots={
+        "random": f"{_CARDS}.holdem_bots:random_bot",
+        "caller": f"{_CARDS}.holdem_bots:caller_bot",
+        "middle": f"{_CARDS}.holdem_bots:middle_bot",
+        "strong": f"{_CARDS}.holdem_bots:strong_bot",
+        "held_out": f"{_CARDS}.holdem_bots:held_out_bot",
+    },
+    options={
+        "hands": "hands per episode, 1 to 12 (4)",
+        "stack": "chips of each seat in every hand, 4 to 200; the big blind is 2 (40)",
+    },
+)
+
+register(
     id="liars_dice-v0",
     entry_point=f"{_CARDS}.liars_dice:LiarsDice",
     mode="competitive",
