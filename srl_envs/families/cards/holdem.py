@@ -13,6 +13,12 @@ Deals that differ in names of suits, or in who holds which cards, are one instan
 
 Levels: `stack=4, hands=1` first, where nearly every decision is to put all in or to fold; then stacks of
 10, 40 and up to 200 chips, and more hands.
+
+Known strength, in big blinds per hand over 150 mirrored pairs of four hands, with 95 % intervals: the
+strong bot wins 1.00 (0.35 either way) from the random one, 2.75 (0.32) from the caller, 0.25 (0.19) from
+the middle one, and -0.18 (0.31) from the held-out one, so these two are about as good. The mean of a
+mirrored pair has a standard deviation of 0.10 in outcome between strong and caller, where two sessions with
+deals of their own have 0.17.
 """
 
 from __future__ import annotations
