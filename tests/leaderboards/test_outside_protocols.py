@@ -109,7 +109,7 @@ def test_a_protocol_is_named_as_its_file(write: Callable[..., Path], inside: str
     """Bundles and boards make folders of the name."""
     path = write()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"name": inside}))
-    with pytest.raises(ConfigError, match="it is 'poker-v3'"):
+    with pytest.raises(ConfigError, match="must name the protocol 'poker-v3'"):
         freeze(path.parent)
 
 

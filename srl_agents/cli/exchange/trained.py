@@ -162,7 +162,7 @@ def _config(path: Path, own: Base, published: Base) -> bytes:
             "--set model=OWNER/NAME, or models.NAME.model with several bases."
         )
     config[BASE] = base_of(published.model)
-    return json.dumps(config, indent=2, sort_keys=True).encode()
+    return json.dumps(config, indent=2, sort_keys=True, allow_nan=False).encode()
 
 
 def _renamed(path: Path, own: Base, published: Base) -> bytes:

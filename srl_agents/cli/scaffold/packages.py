@@ -331,7 +331,7 @@ def _protocol(name: str) -> str:
     protocol = json.loads(ours.read_text(encoding="utf-8"))
     protocol |= {"name": name, "version": 1, "seeds": 16}
     protocol["decoding"]["max_new_tokens"] = 32
-    return json.dumps(protocol, indent=1) + "\n"
+    return json.dumps(protocol, indent=1, allow_nan=False) + "\n"
 
 
 def example(kind: NewKind) -> str:

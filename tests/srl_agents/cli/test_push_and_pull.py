@@ -359,7 +359,7 @@ def test_a_push_that_lost_a_race_changes_nothing(
      "adapters/alice/modeling.py", ".env", "/etc/passwd", "adapters/alice/README.md\n"],
 )  # fmt: skip
 def test_what_has_no_listed_name_neither_goes_nor_comes(name: str) -> None:
-    with pytest.raises(ConfigError, match="no file that a run is shared with"):
+    with pytest.raises(ConfigError, match="not a file that a run is shared with"):
         packed(Parcel(kind="run", files={name: b""}))
     entry = {"bytes": 0, "sha256": "0" * 64}
     mark = json.dumps({"schema": 1, "kind": "run", "files": {name: entry}}).encode()
