@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.foreign_code import is_own, load_entry_point, require_known
 from srl_envs.reading.recovery import Reading
-from srl_envs.reading.settings import build, describe, hint_for
+from srl_envs.reading.settings import build, describe, hint_for, removed_settings
 
 K = TypeVar("K")
 
@@ -118,12 +118,13 @@ class Section(Generic[K]):
             raise ConfigError(f"{place}: {self.key}: {error}") from error.__cause__
         reading = Reading()
         reads = [field.name for field in dataclasses.fields(cast("Any", kind))]
+        known = {*reads, *removed_settings(kind)}
         for key in value:
-            if key not in reads:
+            if key not in known:
                 hint = hint_for(str(key), kind) or f" It reads: {', '.join(reads)}."
                 fault = f"{place}: {self.key} {name!r} does not read {key!r}.{hint}"
                 reading.add(ConfigError(fault))
-        own = {key: given for key, given in value.items() if key in reads}
+        own = {key: given for key, given in value.items() if key in known}
         made = reading.rest(lambda: build(kind, {self.key: name, **own}, place))
         reading.finish(made)
         return cast("K", made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from srl_agents.coordination.coordinator import Coordinator, gradients_of
 from srl_agents.coordination.gradients import agreement
@@ -16,11 +16,14 @@ from srl_agents.coordination.settings import (
     check_value,
 )
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import Removed
 
 if TYPE_CHECKING:
     from srl_agents.coordination.merging import Merge
 
 _TENSORS = "shared/"
+STALENESS_POWER = 0.5
+"""How fast staleness takes weight away; the middle of what arXiv:1903.03934 tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +34,13 @@ class AsynchronousSettings(CoordinationSettings, MergeSettings):
     ready_rows: int = 64
     """Rows that a learner trains on before it merges."""
     mixing: float = 0.5
-    """Weight in [0, 1] of a learner that is not stale."""
-    staleness_power: float = 0.5
-    """The weight is mixing * (1 + staleness)^-power."""
+    """Weight in [0, 1] of a learner that is not stale; staleness s divides it by the root of 1 + s."""
+
+    removed: ClassVar[Removed] = {"staleness_power": (STALENESS_POWER, "set coordination.mixing")}
 
     def __post_init__(self) -> None:
-        power = self.staleness_power
         check_value("ready_rows", self.ready_rows, self.ready_rows >= 1, "1 or more")
         check_value("mixing", self.mixing, 0 <= self.mixing <= 1, "0 to 1")
-        check_value("staleness_power", power, power >= 0, "0 or more")
 
     @property
     def starts_alike(self) -> bool:
@@ -69,7 +70,7 @@ class Asynchronous(Coordinator):
 
     def __init__(self, settings: AsynchronousSettings) -> None:
         self._settings = settings
-        self._shared = SharedAdapter(settings.mixing, settings.staleness_power, settings.ready_rows)
+        self._shared = SharedAdapter(settings.mixing, STALENESS_POWER, settings.ready_rows)
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
         """See `Coordinator`; every learner steps along its own gradient."""
@@ -83,7 +84,7 @@ class Asynchronous(Coordinator):
         from srl_agents.coordination.merging import merge_of  # noqa: PLC0415 - torch; recipes stay light
 
         settings = self._settings
-        decision = Decision(reset_moments=settings.moments == "reset")
+        decision = Decision(reset_moments=True)
         merge = merge_of(members[0].shape.rank, by_product=settings.merge == "product")
         for m in members:
             if self._shared.trained(m.name, m.rows):

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import Tensors
-from srl_agents.coordination.performance import TIE, Performance
-from srl_agents.coordination.settings import CoordinationSettings, PerformanceSettings, check_value
+from srl_agents.coordination.performance import REMOVED, TIE, Performance
+from srl_agents.coordination.settings import CoordinationSettings, check_value
 from srl_agents.credit.token_weights import Teaching
+from srl_envs.reading.settings import Removed
 
 TEACHER_LIMIT = 5.0
 """Nats; most that one token's divergence counts, so that one surprise does not fill the whole gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistillationSettings(CoordinationSettings, PerformanceSettings):
+class DistillationSettings(CoordinationSettings):
     """How much the best learner's opinion weighs; see `srl_agents.credit.token_weights`."""
 
     kind: str = "distillation"
     teacher_weight: float = 0.1
     """Weight of the divergence from the best learner, per token."""
 
+    removed: ClassVar[Removed] = {
+        **REMOVED,
+        "teacher_limit": (TEACHER_LIMIT, "set coordination.teacher_weight"),
+    }
+
     def __post_init__(self) -> None:
-        PerformanceSettings.__post_init__(self)
         weight = self.teacher_weight
         check_value("teacher_weight", weight, weight >= 0, "0 or more")
 
@@ -48,7 +53,7 @@ class Distillation(Coordinator):
 
     def __init__(self, settings: DistillationSettings) -> None:
         self._settings = settings
-        self._performance = Performance(settings.performance_decay)
+        self._performance = Performance()
 
     def teaching(self, learner: str, learners: Sequence[str]) -> Teaching | None:
         """See `Coordinator`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from srl_agents.coordination.coordinator import Coordinator, gradients_of
 from srl_agents.coordination.gradients import agreement
@@ -15,19 +15,18 @@ from srl_agents.coordination.members import (
     require_alike,
     require_one_base,
 )
-from srl_agents.coordination.performance import Performance
+from srl_agents.coordination.performance import REMOVED, Performance
 from srl_agents.coordination.settings import (
     CoordinationSettings,
     MergeSettings,
-    PerformanceSettings,
     check_merge,
     check_value,
 )
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedSettings(CoordinationSettings, MergeSettings, PerformanceSettings):
+class FederatedSettings(CoordinationSettings, MergeSettings):
     """theta_i <- local_share * theta_i + (1 - local_share) * sum over j of w_j theta_j."""
 
     kind: str = "federated"
@@ -41,14 +40,15 @@ class FederatedSettings(CoordinationSettings, MergeSettings, PerformanceSettings
     temperature: float = 0.2
     """Only by performance: weights are softmax(performance / temperature); in reward units."""
 
+    removed: ClassVar[Removed] = REMOVED
+
     def __post_init__(self) -> None:
-        PerformanceSettings.__post_init__(self)
         check_value("every", self.every, self.every >= 1, "1 or more")
         check_value("local_share", self.local_share, 0 <= self.local_share <= 1, "0 to 1")
         check_value("temperature", self.temperature, self.temperature > 0, "more than 0")
         if self.weights != "performance":
             because = f"weights {self.weights!r} do not follow performance"
-            refuse_unread(self, "temperature", "performance_decay", because=because)
+            refuse_unread(self, "temperature", because=because)
 
     @property
     def starts_alike(self) -> bool:
@@ -79,7 +79,7 @@ class Federated(Coordinator):
 
     def __init__(self, settings: FederatedSettings) -> None:
         self._settings = settings
-        self._performance = Performance(settings.performance_decay)
+        self._performance = Performance()
         self._updates = 0
         self._rows: dict[str, int] = {}
         """Trained on since the last merge."""
@@ -133,7 +133,7 @@ class Federated(Coordinator):
         )
 
         settings = self._settings
-        decision = Decision(reset_moments=settings.moments == "reset")
+        decision = Decision(reset_moments=True)
         merge = merge_of(members[0].shape.rank, by_product=settings.merge != "factors")
         weights, local = self._merge_weights(members), settings.local_share
         gaps, crossed = [], []

@@ -20,11 +20,10 @@ def mean_gradient(gradients: Sequence[Tensors]) -> Tensors:
     }
 
 
-def agreeing_entries(gradients: Sequence[Tensors], share: float) -> Tensors:
-    """Which entries enough learners would move in one direction.
+def agreeing_entries(gradients: Sequence[Tensors]) -> Tensors:
+    """Which entries all learners would move in one direction.
 
-    An entry is True where |sum over j of sign(g_j)| >= share * N and is not 0. With share 1 all signs
-    must be equal; with N = 3 and share 1/3, two against one suffice, and a zero counts for neither sign.
+    An entry is True where |sum over j of sign(g_j)| = N: no sign is 0 or another one's opposite.
 
     Source: the AND-mask, arXiv:2009.00329 section 3.
     """
@@ -32,7 +31,7 @@ def agreeing_entries(gradients: Sequence[Tensors], share: float) -> Tensors:
     masks = {}
     for key, tensor in first.items():
         total = sum((other[key].sign() for other in others), start=tensor.sign()).abs()
-        masks[key] = (total >= share * len(gradients) - 1e-6) & (total > 0)
+        masks[key] = total == len(gradients)
     return masks
 
 

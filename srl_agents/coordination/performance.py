@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from srl_envs.reading.settings import Removed
+
 TIE = 1e-9
 """Performances closer than this are equal."""
+DECAY = 0.8
+"""Share of the old mean that one update leaves: a mean over about five updates."""
+REMOVED: Removed = {
+    "performance_decay": (DECAY, "compare learners by other numbers, as federated weights: rows")
+}
+"""For settings of kinds that compare learners."""
 
 
 class Performance:
-    """p <- decay * p + (1 - decay) * reward, divided by 1 - decay^updates: the first value is the reward.
+    """p <- d * p + (1 - d) * reward, d = `DECAY`, divided by 1 - d^updates: the first value is the reward.
 
     Training rewards depend on the opponents that a learner met, so a mean over several updates is compared,
     not one. Learners without a value yet count as the mean of the others.
 
-    Args:
-        decay: share of the old mean that one update leaves, in [0, 1).
     """
 
-    def __init__(self, decay: float) -> None:
-        self.decay = decay
+    def __init__(self) -> None:
         self._means: dict[str, tuple[float, int]] = {}
 
     def observe(self, rewards: Mapping[str, float]) -> None:
         """Take in one update."""
         for name, reward in rewards.items():
             total, count = self._means.get(name, (0.0, 0))
-            self._means[name] = (self.decay * total + (1 - self.decay) * reward, count + 1)
+            self._means[name] = (DECAY * total + (1 - DECAY) * reward, count + 1)
 
     def of(self, names: Sequence[str]) -> dict[str, float]:
         """Values of some learners; all 0 before anything was observed."""
         known = {
-            name: self._means[name][0] / (1 - self.decay ** self._means[name][1])
+            name: self._means[name][0] / (1 - DECAY ** self._means[name][1])
             for name in names
             if name in self._means
         }

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from srl_agents.coordination.coordinator import Coordinator, gradients_of
 from srl_agents.coordination.gradients import agreeing_entries, agreement
 from srl_agents.coordination.members import Decision, Member, Tensors, require_alike
-from srl_agents.coordination.performance import Performance, top
-from srl_agents.coordination.settings import CoordinationSettings, PerformanceSettings, check_value
+from srl_agents.coordination.performance import REMOVED, Performance, top
+from srl_agents.coordination.settings import CoordinationSettings, check_value
 from srl_envs.errors import ConfigError
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectiveSettings(CoordinationSettings, PerformanceSettings):
+class SelectiveSettings(CoordinationSettings):
     """Which gradients count: those of the best learners, or entries on which learners agree."""
 
     kind: str = "selective"
@@ -24,18 +24,16 @@ class SelectiveSettings(CoordinationSettings, PerformanceSettings):
     """The best learners step, or only entries of the gradient whose signs agree do."""
     top_k: int = 1
     """Only top: how many step; those that tie with the last of them step too."""
-    sign_agreement: float = 1.0
-    """Only signs: |sum of signs| / learners that an entry needs, in (0, 1]."""
+
+    removed: ClassVar[Removed] = {
+        **REMOVED,
+        "sign_agreement": (1.0, "set coordination.select: top"),
+    }
 
     def __post_init__(self) -> None:
-        PerformanceSettings.__post_init__(self)
-        share = self.sign_agreement
         check_value("top_k", self.top_k, self.top_k >= 1, "1 or more")
-        check_value("sign_agreement", share, 0 < share <= 1, "more than 0, at most 1")
-        unread = {"top": ("sign_agreement",), "signs": ("top_k", "performance_decay")}
-        refuse_unread(
-            self, *unread[self.select], because=f"select {self.select!r} does not read it"
-        )
+        if self.select == "signs":
+            refuse_unread(self, "top_k", because="select 'signs' does not read it")
 
     @property
     def starts_alike(self) -> bool:
@@ -50,8 +48,8 @@ class SelectiveSettings(CoordinationSettings, PerformanceSettings):
     def make_coordinator(self) -> Coordinator:
         """See `CoordinationSettings`."""
         if self.select == "top":
-            return BestStep(self.top_k, self.performance_decay)
-        return AgreedEntries(self.sign_agreement)
+            return BestStep(self.top_k)
+        return AgreedEntries()
 
     def check(self, *, learners: int, parameters: Literal["lora", "full"]) -> None:
         """See `CoordinationSettings`; a selection must leave out at least one learner."""
@@ -67,12 +65,11 @@ class BestStep(Coordinator):
 
     Args:
         top_k: how many.
-        decay: of the running means of reward.
     """
 
-    def __init__(self, top_k: int, decay: float) -> None:
+    def __init__(self, top_k: int) -> None:
         self._top_k = top_k
-        self._performance = Performance(decay)
+        self._performance = Performance()
         self._chosen: frozenset[str] = frozenset()
 
     def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
@@ -100,13 +97,9 @@ class AgreedEntries(Coordinator):
     """Lets the entries step on whose signs enough learners agree.
 
     Once a learner has run out of rows within an update, too few signs are left to compare.
-
-    Args:
-        share: of the learners that must agree, in (0, 1].
     """
 
-    def __init__(self, share: float) -> None:
-        self._share = share
+    def __init__(self) -> None:
         self._compared = 0
         """Gradients that this update could compare."""
 
@@ -126,7 +119,7 @@ class AgreedEntries(Coordinator):
         return decision
 
     def _mask(self, own: Mapping[str, Tensors], decision: Decision) -> None:
-        masks = agreeing_entries(list(own.values()), self._share)
+        masks = agreeing_entries(list(own.values()))
         decision.changes = {
             name: {key: tensor * masks[key] for key, tensor in gradients.items()}
             for name, gradients in own.items()

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import Removed
 
 if TYPE_CHECKING:
     from srl_agents.coordination.coordinator import Coordinator
 
-Moments = Literal["reset", "keep"]
 Merging = Literal["product", "factors", "across"]
 
 
@@ -80,28 +80,15 @@ class CoordinationSettings(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerformanceSettings:
-    """How learners are compared. Without slots, so that a kind may derive from it beside others."""
-
-    performance_decay: float = 0.8
-    """Share of the old running mean of reward that an update leaves, in [0, 1); only where the kind compares
-    learners by performance."""
-
-    def __post_init__(self) -> None:
-        decay = self.performance_decay
-        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
-
-
-@dataclass(frozen=True, kw_only=True)
 class MergeSettings:
-    """How weights of several learners are merged. Without slots, as `PerformanceSettings`."""
+    """How weights of several learners are merged. No slots: a kind may derive from it beside others."""
 
     merge: Merging = "product"
     """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
     of whole weights every entry; or, only for LoRA, average A and B apart. ``across``, only for LoRA and
     kind ``federated``: products, also of learners of several ``models`` with one base and other ranks."""
-    moments: Moments = "reset"
-    """The optimizer's moments after a merge."""
+
+    removed: ClassVar[Removed] = {"moments": ("reset", "raise coordination.every")}
 
 
 def check_value(name: str, value: float, fits: bool, allowed: str) -> None:

@@ -16,6 +16,7 @@ from srl_agents.engines.embedded.decoding_settings import DecodingSettings, Step
 from srl_agents.engines.waiting import to_stderr
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import Removed
 
 if TYPE_CHECKING:
     import torch
@@ -137,6 +138,8 @@ class TransformersSettings(EngineSettings, StepSettings):
     disk_gib: float = 0.0
     """GiB of files for those that ``host_gib`` has no room for, likewise; in the run's folder, until the
     engine is closed."""
+
+    removed: ClassVar[Removed] = {"disk_folder": ("", "link RUN/kv to a faster disk")}
 
     def __post_init__(self) -> None:
         if self.live_gib is not None and not 0 < self.live_gib < float("inf"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from srl_agents.agents.grammar import BOT, BotName, HumanName, parse
 from srl_agents.league.retention import RetentionSettings
 from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import Removed
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -148,6 +149,8 @@ class OpponentSettings:
     payoff_pairs: int = 0
     """Mirrored pairs that a new snapshot plays against each agent in the pool; ``nash`` needs them."""
 
+    removed: ClassVar[Removed] = {"decay": (0.998, "choose another opponents.past_sampler")}
+
     def __post_init__(self) -> None:
         kinds = {"mirror": self.mirror, "live": self.live, "past": self.past, "verify": self.verify}
         weights = kinds | self.bots | self.agents
@@ -178,6 +181,11 @@ class ExploiterSettings:
 
     patience: int = 4
     """Snapshots after which an exploiter is frozen though it does not beat every main."""
+
+    removed: ClassVar[Removed] = {
+        "beaten_at": (0.7, "set exploiters.patience"),
+        "reset_chance": (0.25, "set exploiters.patience"),
+    }
 
     def __post_init__(self) -> None:
         require(self.patience >= 1, f"patience={self.patience}: use 1 or more.")

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import yaml
 
 from srl_agents.recipes.named_rows import give_files
-from srl_agents.recipes.sections.other_names import drop_removed
 from srl_agents.yaml_files import find_yaml, read_yaml
 from srl_envs.errors import ConfigError, gather
 from srl_envs.reading.settings import build
@@ -78,7 +77,6 @@ def read_values(
     gather(
         *(partial(_override, data, given) for given in as_pairs(overrides)),
         partial(give_files, data, rows),
-        partial(drop_removed, data, place),
         lambda: found.append(build(kind, data, place)),
     )
     return found[0]

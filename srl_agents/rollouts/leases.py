@@ -144,8 +144,7 @@ class Leases:
         if deaths > self._most:
             raise ModelError(
                 f"{deaths} workers were lost while they played part {key[1]} of update {key[0]}; the last "
-                f"one: {how}. Look at its log, lower asynchronous.part_matches if memory ran out, or raise "
-                "ray.deaths."
+                f"one: {how}. Look at its log, or lower asynchronous.part_matches if memory ran out."
             )
         self.reissued += 1
         self._waiting[key] = lease.part

@@ -110,8 +110,6 @@ class AdapterLearner(ABC, Generic[B]):
             if settings.gradient_checkpointing:
                 base.model.gradient_checkpointing_enable({"use_reentrant": False})
         self._optimizer = self._trainer.create_optimizer()
-        if "8bit" in settings.optimizer:
-            self._optimizer.args.min_8bit_size = settings.min_8bit_size
         self._extras = (extras or Extras()).parameters
         if extras is not None:
             self._optimizer.add_param_group(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, TokenLossSettings
 from srl_agents.trainers.update_settings import (
@@ -17,7 +17,7 @@ from srl_agents.trainers.update_settings import (
     check_share_prefixes,
 )
 from srl_envs.errors import ConfigError
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread
 
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
@@ -61,6 +61,8 @@ class PPOSettings(TokenLossSettings):
     """Weight of the critic's loss."""
     value_clip: float | None = 0.2
     """Values that moved further than this in one update earn no more; None clips nothing."""
+
+    removed: ClassVar[Removed] = {"normalise_advantages": (True, "lower training.learning_rate")}
 
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)

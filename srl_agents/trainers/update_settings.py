@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread
 
 ROUTER_LOSS = {"router_aux_loss_coef": 0.0}
 """TRL's argument for mixtures of experts, whose routers are frozen: nothing is to be balanced."""
@@ -56,14 +56,13 @@ class UpdateSettings:
     """Optimizer, schedule and memory. Names are ours; `arguments` translates them."""
 
     other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
+    removed: ClassVar[Removed] = {"min_8bit_size": (4096, "use optimizer: adamw_torch")}
     learning_rate: float = 1e-4
     """Step size of the optimizer, after warm-up."""
     optimizer: str = "adamw_torch"
     """One of `OPTIMIZERS`; the 8-bit ones are bitsandbytes' and work on the CPU too, where paged ones
-    are not paged."""
-    min_8bit_size: int = 4096
-    """Tensors with fewer entries keep 32-bit state: with the default most factors of a small model do, and
-    an 8-bit optimizer saves nothing there. ``optimizer_mb`` has the real size. Only 8-bit optimizers."""
+    are not paged. Those keep 32-bit state of tensors below 4,096 entries, which most factors of a small model
+    are. ``optimizer_mb`` has the real size."""
     weight_decay: float = 0.0
     """Decoupled weight decay per update, times the learning rate."""
     max_grad_norm: float = 1.0
@@ -94,11 +93,6 @@ class UpdateSettings:
         check_one_of("optimizer", self.optimizer, OPTIMIZERS)
         chosen = str(self.gradient_checkpointing)
         check_one_of("gradient_checkpointing", chosen, ("False", "True", "auto"))
-        check_positive(self, "min_8bit_size")
-        if "8bit" not in self.optimizer:
-            refuse_unread(
-                self, "min_8bit_size", because=f"optimizer {self.optimizer!r} has 32-bit state"
-            )
         if self.schedule == "constant":
             refuse_unread(self, "total_updates", because="schedule 'constant' has no end")
         if self.schedule == "linear" and self.total_updates <= self.warmup_updates:

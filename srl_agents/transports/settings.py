@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_agents.transports.machine_memory import MEMORY
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import Removed
 
 if TYPE_CHECKING:
     from srl_agents.transports.protocol import Transport
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 DRIVER = Path("/dev/nvidiactl")
 """Is there where a driver of NVIDIA's is; looked at in place of torch, which takes seconds to load."""
+_PATIENCE: Removed = {
+    "patience_s": (60.0, "use transport {kind: files}, which waits for no answer")
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +92,10 @@ class DeltaSettings(TransportSettings):
     crosses_processes: ClassVar[bool] = True
     kind: str = "delta"
 
+    removed: ClassVar[Removed] = {
+        "anchor_every": (8, "take transport {kind: files}, which writes all versions whole")
+    }
+
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
         """See `TransportSettings`."""
         from srl_agents.transports.delta import DeltaTransport  # noqa: PLC0415 - torch: seconds
@@ -128,13 +136,12 @@ class CollectiveSettings(TransportSettings):
     """Name or address of the trainer's machine, as readers reach it."""
     backend: Literal["gloo", "nccl"] = "gloo"
     """``gloo`` for the CPU. ``nccl`` between GPUs takes the same way and was never run."""
-    patience_s: float = 60.0
-    """Seconds of silence after which the other side counts as gone."""
+
+    removed: ClassVar[Removed] = _PATIENCE
 
     def __post_init__(self) -> None:
         if self.backend not in ("gloo", "nccl"):
             raise ConfigError(f"backend={self.backend!r}: use 'gloo' or 'nccl'.")
-        _require_patience(self.patience_s)
 
     def require_machine(self, devices: Collection[str]) -> None:
         """See `TransportSettings`; without torch."""
@@ -145,9 +152,7 @@ class CollectiveSettings(TransportSettings):
         """See `TransportSettings`; the folder holds the trainer's address."""
         from srl_agents.transports.collective import CollectiveTransport  # noqa: PLC0415
 
-        return CollectiveTransport(
-            folder, host=self.host, backend=self.backend, patience_s=self.patience_s
-        )
+        return CollectiveTransport(folder, host=self.host, backend=self.backend)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,11 +161,8 @@ class CudaIPCSettings(TransportSettings):
 
     crosses_processes: ClassVar[bool] = True
     kind: str = "cuda_ipc"
-    patience_s: float = 60.0
-    """Seconds of silence after which the other side counts as gone."""
 
-    def __post_init__(self) -> None:
-        _require_patience(self.patience_s)
+    removed: ClassVar[Removed] = _PATIENCE
 
     def require_machine(self, devices: Collection[str]) -> None:
         """See `TransportSettings`; without torch, which `make_transport` asks the rest."""
@@ -185,7 +187,7 @@ class CudaIPCSettings(TransportSettings):
 
         _require_memory(self.kind)
         require_cuda_ipc(Cards.here())
-        return LendingTransport(folder, CudaMemory(), patience_s=self.patience_s)
+        return LendingTransport(folder, CudaMemory())
 
 
 def gpu_fault(devices: Collection[str], environment: Mapping[str, str], driver: Path) -> str:
@@ -220,11 +222,6 @@ def _require_memory(kind: str) -> None:
         raise ConfigError(
             f"transport.kind={kind!r}: {MEMORY} is absent or not writable. Use 'files'."
         )
-
-
-def _require_patience(patience_s: float) -> None:
-    if not 0 < patience_s < 86_400:
-        raise ConfigError(f"patience_s={patience_s}: use more than 0, less than a day.")
 
 
 TRANSPORTS: Kinds[type[TransportSettings]] = Kinds(

@@ -9,9 +9,11 @@ import contextlib
 import dataclasses
 import difflib
 import functools
+import json
 import math
 import types
 import typing
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, runtime_checkable
 
@@ -23,6 +25,11 @@ T = TypeVar("T")
 OTHER_NAMES = "other_names"
 """A dataclass may have a class variable of this name: a key that users write, or ``key: value``, -> the
 setting that they mean."""
+REMOVED = "removed"
+"""A dataclass may have a class variable of this name, a `Removed`: settings of an earlier release."""
+Removed = Mapping[str, tuple[Any, str]]
+"""Name of a setting -> the value that is in force now, and what to set instead. Files of that release name
+every setting, so one with this value is left out; another value is refused."""
 
 
 @runtime_checkable
@@ -119,9 +126,13 @@ def _dataclass(value: Any, kind: Any, place: str) -> Any:
         raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {f.name: f for f in dataclasses.fields(kind)}
+    removed = {name: how for name, how in removed_settings(kind).items() if name not in fields}
     reading = Reading()
     arguments: dict[str, Any] = {}
     for key, own in value.items():
+        if key in removed:
+            reading.part(partial(_refuse_removed, own, *removed[key], f"{place}: {key}"), key)
+            continue
         if key not in fields:
             close = difflib.get_close_matches(str(key), fields, n=1)
             reading.add(ConfigError(f"{place}: {unknown_key(key, kind)}"), *close)
@@ -136,6 +147,23 @@ def _dataclass(value: Any, kind: Any, place: str) -> Any:
     made = reading.make(kind, arguments, place)
     reading.finish(made)
     return made
+
+
+def removed_settings(kind: Any) -> Removed:
+    """What a dataclass and those that it derives from have under `REMOVED`."""
+    return {
+        key: found
+        for base in kind.__mro__[::-1]
+        for key, found in vars(base).get(REMOVED, {}).items()
+    }
+
+
+def _refuse_removed(value: Any, now: Any, instead: str, place: str) -> None:
+    if value != now:
+        raise ConfigError(
+            f"{place}={value!r}: this setting was removed, {json.dumps(now)} is in force. Leave it out, or "
+            f"{instead}."
+        )
 
 
 def _field(value: Any, hint: Any, kind: Any, key: str, place: str) -> Any:

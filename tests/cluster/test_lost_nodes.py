@@ -137,7 +137,7 @@ def test_the_trainer_loses_its_node_and_another_one_hangs_and_results_are_equal(
 ) -> None:
     cluster, nodes = three_nodes(head={"num_cpus": 0}, others={"num_cpus": 3})
     try:
-        few = ("--set", "ray.workers=2", "--set", "ray.silence_s=30")
+        few = ("--set", "ray.workers=2", "--set", "ray.patience_s=30")
         run = Run(tmp_path, "--ray", cluster.address, *few, held=True)
         run.let(taken=2, played=1)
         run.wait_for(lambda row: busy(row, "playing", update=2))
@@ -189,7 +189,9 @@ def test_an_interrupted_command_ends_all_of_it_and_the_same_command_goes_on(
 
 
 def test_a_cluster_without_room_for_the_trainer_is_said_in_one_line(tmp_path: Path) -> None:
-    run = Run(tmp_path, "--ray", "local", "--set", "ray.trainer_gpus=64", "--set", "ray.start_s=6")
+    run = Run(
+        tmp_path, "--ray", "local", "--set", "ray.trainer_gpus=64", "--set", "ray.patience_s=6"
+    )
     assert run.end() == 2
     log = run.log.read_text()
     assert "srl train: ray: the cluster has no room for the trainer, {'CPU': 1.0, 'GPU': 64" in log

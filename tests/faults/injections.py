@@ -225,7 +225,8 @@ def _(stage: Stage) -> int:
 
 @injection("no reply was ever accepted", "never_accepted", "stop", 3)
 def _(stage: Stage) -> int:
-    return stage.train("survival.silent_updates=2")
+    stage.patch.setattr(stalled, "SILENT_UPDATES", 2)
+    return stage.train()
 
 
 @injection(
@@ -271,26 +272,30 @@ def _(stage: Stage) -> int:
     exported=False,
 )
 def _(stage: Stage) -> int:
-    return stage.train("training.kl_coef=0.1", "training.iterations=2", "survival.kl_above=1e-12",
+    stage.patch.setattr(vital_signs, "KL_ABOVE", 1e-12)
+    return stage.train("training.kl_coef=0.1", "training.iterations=2",
                        "survival.policies={kl_blown_up: skip_batch}")  # fmt: skip
 
 
 @injection("the same after every roll-back", "kl_blown_up", "stop", 3)
 def _(stage: Stage) -> int:
-    return stage.train("training.kl_coef=0.1", "training.iterations=2", "survival.kl_above=1e-12",
+    stage.patch.setattr(vital_signs, "KL_ABOVE", 1e-12)
+    return stage.train("training.kl_coef=0.1", "training.iterations=2",
                        "survival.most_roll_backs=1")  # fmt: skip
 
 
 @injection("entropy is below its limit", "entropy_collapsed", "go_on", 0)
 def _(stage: Stage) -> int:
     stage.patch.setattr(vital_signs, "PATIENCE", 1)
-    return stage.train("survival.entropy_below=99")
+    stage.patch.setattr(vital_signs, "ENTROPY_BELOW", 99)
+    return stage.train()
 
 
 @injection("entropy is below its limit, to end the run", "entropy_collapsed", "stop", 3)
 def _(stage: Stage) -> int:
     stage.patch.setattr(vital_signs, "PATIENCE", 1)
-    return stage.train("survival.entropy_below=99", "survival.policies={entropy_collapsed: stop}")
+    stage.patch.setattr(vital_signs, "ENTROPY_BELOW", 99)
+    return stage.train("survival.policies={entropy_collapsed: stop}")
 
 
 @injection(
@@ -300,7 +305,8 @@ def _(stage: Stage) -> int:
     0,
 )
 def _(stage: Stage) -> int:
-    return stage.train("rollout.top_k=2", "survival.sampler_kl_above=0.05")
+    stage.patch.setattr(vital_signs, "SAMPLER_KL_ABOVE", 0.05)
+    return stage.train("rollout.top_k=2")
 
 
 @injection("rows are 99 steps old", "rollouts_stale", "skip_batch", 0)
@@ -468,7 +474,8 @@ def _(stage: Stage) -> int:
 
 @injection("less disk is free than two checkpoints need", "disk_low", "stop", 3)
 def _(stage: Stage) -> int:
-    return stage.train("survival.min_free_disk_mib=1e12")
+    stage.patch.setattr(survival, "MIN_FREE_DISK_MIB", 1e12)
+    return stage.train()
 
 
 # --- clock, kills, damage ---------------------------------------------------------------------------
@@ -483,8 +490,8 @@ def _clock(stage: Stage, jump: float) -> None:
         late.extend([update] if update == 2 else [])
         begin(survival, update)
 
-    def with_clock(machine: survival.MachineWatch, settings: Any, folder: Path) -> None:
-        watch(machine, settings, folder, lambda: time.monotonic() + jump * bool(late))
+    def with_clock(machine: survival.MachineWatch, folder: Path) -> None:
+        watch(machine, folder, lambda: time.monotonic() + jump * bool(late))
 
     stage.patch.setattr(Survival, "begin", begin_late)
     stage.patch.setattr(survival.MachineWatch, "__init__", with_clock)

@@ -82,7 +82,7 @@ def test_a_run_on_a_disk_that_fills_goes_on_where_there_is_space(
 ) -> None:
     recipe, run, log = recipe_of("one", tmp_path), small_disk / "run", tmp_path / "log"
     recipe.write_text(recipe.read_text().replace("checkpoint_every: 99", "checkpoint_every: 1"))
-    options = ["--out", str(run), "--set", "survival.min_free_disk_mib=0"]
+    options = ["--out", str(run), "--set", "survival.policies={disk_low: go_on}"]
     process = start_command(["train", str(recipe), *options], log)
     process.join(300)
     printed = log.read_text()

@@ -48,7 +48,6 @@ LORA = "lora: {rank: 2, alpha: 4}\ntraining: {learning_rate: 0.01}\n"
 KINDS = {
     "one": LORA + "learners: [alice]\n",
     "coordinated": LORA + "learners: [alice, bob]\ncoordination: {kind: synchronized}\n",
-    "unheld": LORA + "learners: [alice]\nsurvival: {hold_last_update: false}\n",
     # too large for a copy; at a rate of factors whole weights unlearn every legal reply
     "full": "learners: [alice]\nparameters: full\ntraining: {learning_rate: 1.0e-5}\n",
     "asynchronous": LORA + "learners: [alice]\nasynchronous: {ahead: 1}\n",
@@ -165,10 +164,10 @@ FINISHED_FIRST = {"one": {"report", "checkpoint"}, "full": {"update", "report", 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["full", "one", "coordinated", "unheld", "asynchronous"])
+@pytest.mark.parametrize("kind", ["full", "one", "coordinated", "asynchronous"])
 def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Path) -> None:
     recipe, run, calm = recipe_of(kind, tmp_path), tmp_path / "run", tmp_path / "calm"
-    finished_first = FINISHED_FIRST["full" if kind in ("full", "unheld") else "one"]
+    finished_first = FINISHED_FIRST["full" if kind == "full" else "one"]
     for number, phase, update in STRIKES:
         said = attempt(run, recipe, number, phase, update)
         kept = update if phase in finished_first else update - 1

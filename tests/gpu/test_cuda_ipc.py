@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device"),
 ]
-MAKE = partial(CudaIPCSettings(patience_s=20.0).make_transport, whole_weights=False)
+MAKE = partial(CudaIPCSettings().make_transport, whole_weights=False)
 
 
 def reading(pipe: Connection, folder: Path) -> None:

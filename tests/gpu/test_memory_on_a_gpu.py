@@ -73,7 +73,7 @@ def test_a_base_in_four_bits_holds_fewer_bytes(tmp_path: Path) -> None:
 def test_an_eight_bit_optimizer_steps(base: BaseModel, optimizer: str) -> None:
     from tests.srl_agents.trainers.conftest import sample_batch
 
-    settings = GRPOSettings(optimizer=optimizer, min_8bit_size=256, learning_rate=1e-2)
+    settings = GRPOSettings(optimizer=optimizer, learning_rate=1e-2)
     learner = GRPOLearner("alice", base, settings, 1.0, seed=0)
     before = base.adapter_tensors("alice")
 

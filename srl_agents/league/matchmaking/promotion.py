@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from srl_agents.league.ratings.betting import MeanTest
 from srl_agents.league.ratings.intervals import Floats
 from srl_agents.league.ratings.tables import expected_score
 from srl_envs.errors import ConfigError, ShapeError
+from srl_envs.reading.settings import Removed
 
 MOST_PAIRS = 20_000
 """Mirrored pairs that one test may take at most."""
@@ -46,6 +48,11 @@ class PromotionSettings:
     anchor_margin: float = 0.1
     """Points per game against the anchors that the candidate may not lose: one that loses as much passes
     with a chance of ``alpha``, one that loses nothing stays out with a chance of ``beta``."""
+
+    removed: ClassVar[Removed] = {
+        "elo0": (0.0, "raise promotion.elo1"),
+        "batch_pairs": (20, "set promotion.min_pairs"),
+    }
 
     def __post_init__(self) -> None:
         if not self.elo1 > 0:

@@ -99,7 +99,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_LATER,
     ),
     "never_accepted": FaultKind(
-        what="after silent_updates updates the game has accepted no reply of any learner",
+        what="after 10 updates the game has accepted no reply of any learner",
         cause="a model that does not know the game's format",
         fix="add a warm_start, prompt.examples, a larger model, or an easier environment",
         policy="stop",
@@ -114,14 +114,14 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_LATER,
     ),
     "kl_blown_up": FaultKind(
-        what="the mean divergence from the reference is above kl_above nats per token",
+        what="the mean divergence from the reference is above 10 nats per token",
         cause="steps that are too large for the divergence's weight",
         fix="raise training.kl_coef or lower training.learning_rate",
         policy="roll_back",
         may=_SIGNS,
     ),
     "entropy_collapsed": FaultKind(
-        what="for 5 updates the entropy is below entropy_below nats per token",
+        what="for 5 updates the entropy is below .001 nats per token",
         cause="one reply for everything: nothing is explored any more, or the game is solved",
         fix="raise training.entropy_coef, training.kl_coef or rollout.temperature, if reward is not at its "
         "best",
@@ -129,7 +129,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_LATER,
     ),
     "sampler_differs": FaultKind(
-        what="probabilities of trainer and engine differ by more than sampler_kl_above nats per token",
+        what="probabilities of trainer and engine differ by more than 1 nat per token",
         cause="an engine of another precision, or one that plays other weights",
         fix="use the same dtype in engine and trainer, or training.autocast false",
         policy="go_on",
@@ -185,7 +185,7 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_ENDS,
     ),
     "disk_low": FaultKind(
-        what="before an update less is free than min_free_disk_mib and two checkpoints",
+        what="before an update less is free than 64 MiB and two checkpoints",
         cause="checkpoints and snapshots, or another program",
         fix="free space; lower keep_checkpoints",
         policy="stop",

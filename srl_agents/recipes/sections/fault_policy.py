@@ -1,4 +1,4 @@
-"""Settings of faults: the thresholds that define them, and what a run does then."""
+"""Settings of faults: what a run does then, and the thresholds that define them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from srl_agents.recipes.sections.fault_kinds import FAULTS, Policy
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.reading.settings import Removed
 
+_POLICY = "set the policy of the fault in survival.policies"
 # Limits that no run needs to tune: healthy runs stay far below them, and `policies` answers a false alarm.
 LOSS_GROWTH = 1000.0
 """Times the median of the absolute losses before, which counts as 1 at least."""
@@ -28,6 +30,16 @@ CLOSE_DEADLINE_S = 120.0
 """Seconds to give engines, environments and the store back."""
 MIN_FREE_MEMORY_MIB = 64.0
 """Of the host, before an update."""
+MIN_FREE_DISK_MIB = 64.0
+"""Besides two checkpoints, before an update."""
+KL_ABOVE = 10.0
+"""Nats per token, mean of an update."""
+SAMPLER_KL_ABOVE = 1.0
+"""Nats per token, mean of an update's first step."""
+ENTROPY_BELOW = 0.001
+"""Nats per token, mean of an update."""
+SILENT_UPDATES = 10
+"""Updates without one accepted reply of any learner, from the first on."""
 CLOCK_JUMP_S = 60.0
 """Seconds within one update, more than any time server corrects at once."""
 
@@ -41,33 +53,38 @@ class SurvivalSettings:
     ``stop``."""
     most_roll_backs: int = 3
     """Most roll-backs of the whole run; then it stops."""
-    kl_above: float = 10.0
-    """Nats per token, mean of an update."""
-    sampler_kl_above: float = 1.0
-    """Nats per token, mean of an update's first step."""
-    entropy_below: float = 0.001
-    """Nats per token, mean of an update."""
-    silent_updates: int = 10
-    """Updates without one accepted reply of any learner, from the first on."""
     reply_deadline_s: float = 3600.0
     """Seconds for one reply, above what the engine allows itself."""
     phase_deadline_s: float = 86400.0
     """Seconds for one phase of an update, such as all of its play."""
-    min_free_disk_mib: float = 64.0
-    """Besides two checkpoints, before an update; 0 looks at nothing."""
-    hold_last_update: bool = True
-    """Keep a copy of adapters and optimizers in host memory after updates that wrote no checkpoint, for a
-    stop between two checkpoints. Whole weights are never copied: a stop before an update's steps writes them
-    as they are, and Ctrl-C or SIGTERM after the first step lets the update end."""
     allow_nothing_learned: bool = False
     """A run without any optimizer step ends like any other, and its adapters are exported."""
 
-    _ABOVE_ZERO: ClassVar = (
-        "kl_above", "sampler_kl_above", "reply_deadline_s", "phase_deadline_s",
-    )  # fmt: skip
-    _FROM_ZERO: ClassVar = (
-        "most_roll_backs", "entropy_below", "min_free_disk_mib",
-    )  # fmt: skip
+    removed: ClassVar[Removed] = {
+        "loss_growth": (LOSS_GROWTH, f"{_POLICY}, such as {{loss_exploded: go_on}}"),
+        "gradient_growth": (GRADIENT_GROWTH, f"{_POLICY}, such as {{gradient_exploded: go_on}}"),
+        "weight_growth": (WEIGHT_GROWTH, f"{_POLICY}, such as {{weights_exploded: go_on}}"),
+        "stale_above": (STALE_ABOVE, "set asynchronous.max_staleness"),
+        "clock_jump_s": (CLOCK_JUMP_S, f"{_POLICY}, such as {{clock_jumped: go_on}}"),
+        "entropy_patience": (PATIENCE, f"{_POLICY}, such as {{entropy_collapsed: go_on}}"),
+        "reward_patience": (PATIENCE, f"{_POLICY}, such as {{reward_collapsed: go_on}}"),
+        "most_skips": (MOST_SKIPS, f"{_POLICY}, such as {{loss_exploded: stop}}"),
+        "roll_back_rate": (ROLL_BACK_RATE, "set survival.most_roll_backs"),
+        "close_deadline_s": (CLOSE_DEADLINE_S, "set survival.phase_deadline_s"),
+        "min_free_memory_mib": (
+            MIN_FREE_MEMORY_MIB,
+            f"{_POLICY}, such as {{host_memory_low: go_on}}",
+        ),
+        "min_free_disk_mib": (MIN_FREE_DISK_MIB, f"{_POLICY}, such as {{disk_low: go_on}}"),
+        "kl_above": (KL_ABOVE, f"{_POLICY}, such as {{kl_blown_up: go_on}}"),
+        "sampler_kl_above": (
+            SAMPLER_KL_ABOVE,
+            f"{_POLICY}, such as {{sampler_differs: roll_back}}",
+        ),
+        "entropy_below": (ENTROPY_BELOW, f"{_POLICY}, such as {{entropy_collapsed: roll_back}}"),
+        "silent_updates": (SILENT_UPDATES, f"{_POLICY}, such as {{never_accepted: go_on}}"),
+        "hold_last_update": (True, "lower checkpoint_every"),
+    }
 
     def __post_init__(self) -> None:
         for fault, policy in self.policies.items():
@@ -80,14 +97,11 @@ class SurvivalSettings:
                     f"policies: {fault} cannot be answered by {policy!r}; use "
                     f"{' or '.join(map(repr, FAULTS[fault].may))}."
                 )
-        if self.silent_updates < 1:
-            raise ConfigError(f"silent_updates={self.silent_updates}: use 1 or more.")
-        for name in self._ABOVE_ZERO:
+        for name in ("reply_deadline_s", "phase_deadline_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: use more than 0.")
-        for name in self._FROM_ZERO:
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
+        if self.most_roll_backs < 0:
+            raise ConfigError(f"most_roll_backs={self.most_roll_backs}: use 0 or more.")
 
     def policy(self, fault: str) -> Policy:
         """Policy for a fault of this name."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from srl_agents.league.settings import require
+from srl_envs.reading.settings import Removed
+
+RESTARTS = 3
+"""How often in a row, without a match that ended, the process is started again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,11 +38,13 @@ class GenerationSettings:
     attempts were paid the same."""
     patience_s: float = 600.0
     """Seconds in which no match ends, and the start of the process, before it is taken for dead."""
-    restarts: int = 3
-    """How often in a row, without a match that ended, the process is started again."""
+
+    removed: ClassVar[Removed] = {
+        "restarts": (RESTARTS, "start the run again, which goes on from its last checkpoint")
+    }
 
     def __post_init__(self) -> None:
-        for name in ("ahead", "part_matches", "max_staleness", "refill_limit", "restarts"):
+        for name in ("ahead", "part_matches", "max_staleness", "refill_limit"):
             value = getattr(self, name)
             require(value >= 0, f"{name}={value}: use 0 or more.")
         require(self.patience_s > 0, f"patience_s={self.patience_s}: use more than 0.")

@@ -1,12 +1,6 @@
-"""Names of settings in other libraries and in earlier recipes; errors for such keys propose ours."""
+"""Names of settings in other libraries; errors for such keys propose ours."""
 
 from __future__ import annotations
-
-import json
-from functools import partial
-from typing import Any
-
-from srl_envs.errors import ConfigError, gather
 
 _RATE, _GAMES, _NF4 = "training.learning_rate", "rollout.start_states", "quantization: nf4"
 
@@ -96,54 +90,3 @@ ROLLOUT = {
     "max_completion_length": "max_new_tokens",
 }
 """Keys of ``rollout``."""
-_POLICY = "set the policy of the fault in survival.policies"
-REMOVED: dict[str, tuple[Any, str]] = {
-    "survival.loss_growth": (1000.0, f"{_POLICY}, such as {{loss_exploded: go_on}}"),
-    "survival.gradient_growth": (1000.0, f"{_POLICY}, such as {{gradient_exploded: go_on}}"),
-    "survival.weight_growth": (100.0, f"{_POLICY}, such as {{weights_exploded: go_on}}"),
-    "survival.stale_above": (16.0, "set asynchronous.max_staleness"),
-    "survival.clock_jump_s": (60.0, f"{_POLICY}, such as {{clock_jumped: go_on}}"),
-    "survival.entropy_patience": (5, f"{_POLICY}, such as {{entropy_collapsed: go_on}}"),
-    "survival.reward_patience": (5, f"{_POLICY}, such as {{reward_collapsed: go_on}}"),
-    "survival.most_skips": (3, f"{_POLICY}, such as {{loss_exploded: stop}}"),
-    "survival.roll_back_rate": (0.3, "set survival.most_roll_backs"),
-    "survival.close_deadline_s": (120.0, "set survival.phase_deadline_s"),
-    "survival.min_free_memory_mib": (64.0, f"{_POLICY}, such as {{host_memory_low: go_on}}"),
-    "exploiters.beaten_at": (0.7, "set exploiters.patience"),
-    "exploiters.reset_chance": (0.25, "set exploiters.patience"),
-    "coordination.teacher_limit": (5.0, "set coordination.teacher_weight"),
-    "opponents.decay": (0.998, "choose another opponents.past_sampler"),
-    "promotion.elo0": (0.0, "raise promotion.elo1"),
-    "promotion.batch_pairs": (20, "set promotion.min_pairs"),
-    "transport.anchor_every": (
-        8,
-        "take transport {{kind: files}}, which writes all versions whole",
-    ),
-    "training.normalise_advantages": (True, "lower training.learning_rate"),
-    "reward_model.centering": (0.01, "lower reward_model.weight"),
-    "engine.disk_folder": ("", "link RUN/kv to a faster disk"),
-}
-"""Dotted key of an earlier release -> the value that runs have now, and what to set instead. Folders of runs
-name every key, so a key with this value is dropped."""
-
-
-def drop_removed(data: dict[str, Any], place: str) -> None:
-    """Take keys of earlier releases out of a recipe's plain values.
-
-    Raises:
-        ConfigError: with every one that has another value than runs have now.
-    """
-    gather(*(partial(_drop, data, place, key) for key in REMOVED))
-
-
-def _drop(data: dict[str, Any], place: str, key: str) -> None:
-    section, _, name = key.partition(".")
-    values = data.get(section)
-    if not isinstance(values, dict) or name not in values:
-        return
-    value, instead = values.pop(name), REMOVED[key][1]
-    if value != REMOVED[key][0]:
-        raise ConfigError(
-            f"{place}: {key}={value!r}: this setting was removed, runs have {json.dumps(REMOVED[key][0])}. "
-            f"Leave it out, or {instead}."
-        )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from srl_agents.league.settings import require
+from srl_envs.reading.settings import Removed
 
 PART_MATCHES = 16
 """Matches of a part in recipes without this setting."""
+DEATHS = 3
+"""Most workers that one part may take with it before the run stops, and trainers that may be lost in a row
+without an update in between: more of either is the part's or the recipe's fault, not the machine's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,31 +26,29 @@ class RaySettings:
     workers: int = 2
     """Processes that play."""
     cpus: float = 1.0
-    """CPUs that each of them takes from the cluster."""
+    """CPUs that each of them takes from the cluster; each has as many threads, at least one."""
     gpus: float = 0.0
     """GPUs, likewise; a fraction shares one."""
-    threads: int = 1
-    """Threads of arithmetic in each; Ray leaves OpenMP at one per CPU of the machine."""
     trainer_cpus: float = 1.0
-    """CPUs that the trainer takes; it has as many threads of arithmetic, and one at least."""
+    """CPUs that the trainer takes; each has as many threads, at least one."""
     trainer_gpus: float = 0.0
     """GPUs, likewise; without any it sees none."""
     lease_s: float = 600.0
     """Seconds for one part, and for the weights before it; then it is played by another worker, and the
     one that has it is ended."""
-    start_s: float = 600.0
-    """Seconds for room, and for a worker or the trainer to start; then another one is started."""
-    silence_s: float = 600.0
-    """Seconds without a sign of life of the trainer's process; then it is ended, and another one goes on from
-    the last checkpoint."""
-    deaths: int = 3
-    """How many workers one part may take with it before the run stops, and how many trainers may be lost in a
-    row without an update in between."""
+    patience_s: float = 600.0
+    """Seconds for room and the start of a process, and without a sign of life of the trainer's; then another
+    one is started, and the trainer goes on from the last checkpoint."""
+
+    removed: ClassVar[Removed] = {
+        "threads": (1, "set ray.cpus"),
+        "start_s": (600.0, "set ray.patience_s"),
+        "silence_s": (600.0, "set ray.patience_s"),
+        "deaths": (DEATHS, "start the run again, which goes on from its last checkpoint"),
+    }
 
     def __post_init__(self) -> None:
-        for name in ("workers", "threads", "deaths"):
-            value = getattr(self, name)
-            require(value >= 1, f"ray.{name}={value}: use 1 or more.")
+        require(self.workers >= 1, f"ray.workers={self.workers}: use 1 or more.")
         for name in ("cpus", "gpus", "trainer_cpus", "trainer_gpus"):
             value = getattr(self, name)
             require(value >= 0, f"ray.{name}={value}: use 0 or more.")
@@ -56,6 +59,6 @@ class RaySettings:
             self.trainer_cpus + self.trainer_gpus > 0,
             "ray.trainer_cpus, ray.trainer_gpus: the trainer takes some of one of them.",
         )
-        for name in ("lease_s", "start_s", "silence_s"):
+        for name in ("lease_s", "patience_s"):
             value = getattr(self, name)
             require(value > 0, f"ray.{name}={value}: use more than 0.")

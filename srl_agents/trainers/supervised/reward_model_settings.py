@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from srl_agents.credit.preferences import PairSettings
 from srl_agents.trainers.update_settings import (
     UpdateSettings,
     check_positive,
 )
+from srl_envs.reading.settings import Removed
 
 CENTERING = 0.01
 """Weight of the squared sum of a pair's scores, which have no zero of their own (arXiv:2312.09244)."""
@@ -38,6 +39,8 @@ class RewardModelSettings(UpdateSettings):
     """Pairs that it must have learned from before its scores count."""
     pairs: PairSettings = field(default_factory=lambda: PairSettings(sources=("rank",)))
     """Which attempts are compared; by total reward, so the source is always ``rank``."""
+
+    removed: ClassVar[Removed] = {"centering": (CENTERING, "lower reward_model.weight")}
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from srl_agents.metrics import ConsoleView
 from srl_agents.models.shared_base import share_weights
+from srl_agents.recipes.sections.generation import RESTARTS
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.bases import LoadedBase
 from srl_agents.training.faults.supervised import Supervised
@@ -55,7 +56,7 @@ def start_generation(
         [sys.executable, "-m", "srl_agents.whole_import", *command],
         folder / GENERATION_LOG,
         patience_s=settings.patience_s,
-        restarts=settings.restarts,
+        restarts=RESTARTS,
         say=view.say,
     )
     opened.callback(process.close)

@@ -26,6 +26,7 @@ from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from srl_agents.recipes.loading import load
+from srl_agents.recipes.sections.ray import DEATHS
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
 from srl_agents.rollouts.buffer import MatchBuffer, Played
@@ -99,7 +100,7 @@ class RayGeneration:
         self._buffer, self._open_update, self._group = buffer, open_update, group
         self._state, self._said_s, self._changed = state, 0.0, True
         self._recipe = ray.put(dump(recipe))
-        self._leases = Leases(self._settings.lease_s, self._settings.deaths)
+        self._leases = Leases(self._settings.lease_s, DEATHS)
         self._forking = make_forking(recipe)
         self._orders: dict[int, tuple[Demand, Played]] = {}
         self._begun: set[int] = set()
@@ -175,7 +176,7 @@ class RayGeneration:
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     self._group, placement_group_bundle_index=place
                 ),
-                runtime_env={"env_vars": threads(own.threads)},
+                runtime_env={"env_vars": threads(max(1, int(own.cpus)))},
             )
             .remote(self._recipe)
         )
@@ -264,7 +265,7 @@ class RayGeneration:
         if self._workers[place].doing != "starting":
             return
         self._failed_starts += 1
-        if self._failed_starts > self._settings.deaths * self._settings.workers:
+        if self._failed_starts > DEATHS * self._settings.workers:
             raise ModelError(f"no worker of the cluster starts; the last one failed with: {error}")
 
     def _take(self, place: int, value: Any) -> None:
@@ -303,8 +304,8 @@ class RayGeneration:
         for place in self._leases.expired(now_s):
             self._replace(place, f"its lease of {own.lease_s:g} s is over")
         for place, worker in list(self._workers.items()):
-            if worker.doing == "starting" and now_s - worker.since_s > own.start_s:
-                self._replace(place, f"it did not start within {own.start_s:g} s")
+            if worker.doing == "starting" and now_s - worker.since_s > own.patience_s:
+                self._replace(place, f"it did not start within {own.patience_s:g} s")
 
     # --- what is said ------------------------------------------------------------------------
 
@@ -374,7 +375,7 @@ def generate(folder: Path, address: str) -> None:
     each = {"CPU": own.cpus, "GPU": own.gpus}
     with (
         joined(address),
-        reserved("workers", [each] * own.workers, own.start_s, _say) as group,
+        reserved("workers", [each] * own.workers, own.patience_s, _say) as group,
     ):
 
         def open_update(update: WeightUpdate) -> Mapping[str, torch.Tensor]:

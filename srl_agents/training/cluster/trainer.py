@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from srl_agents.interrupts import terminable
 from srl_agents.metrics import ConsoleView
+from srl_agents.recipes.sections.ray import DEATHS
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.cluster.far_trainer import FarTrainer, ViewCall, wait_for_writer
 from srl_agents.training.cluster.roles import (
@@ -108,14 +109,13 @@ class _RayTrainer:
 
     def _count(self, how: str) -> None:
         """Go on after a loss, or give up."""
-        most = self._recipe.ray.deaths
         self._deaths += 1
-        if self._deaths > most:
+        if self._deaths > DEATHS:
             raise ModelError(
                 f"the trainer was lost {self._deaths} times without an update in between; the last time: "
-                f"{how}. Look at the log of its node, or raise ray.deaths."
+                f"{how}. Look at the log of its node."
             )
-        self._view.say(f"the trainer {how}; starting it again ({self._deaths} of {most})")
+        self._view.say(f"the trainer {how}; starting it again ({self._deaths} of {DEATHS})")
 
     # --- one trainer -------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class _RayTrainer:
                 "nodes share, or start the command on a node of the cluster."
             )
         bundle = {"CPU": own.trainer_cpus, "GPU": own.trainer_gpus}
-        with reserved("trainer", [bundle], own.start_s, self._view.say, nodes=nodes) as group:
+        with reserved("trainer", [bundle], own.patience_s, self._view.say, nodes=nodes) as group:
             handle = self._make(group)
             try:
                 yield self._met(handle)
@@ -165,7 +165,7 @@ class _RayTrainer:
         """Wait for the first answer of a new trainer."""
         who = handle.who.remote()
         node = handle.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
-        seconds = self._recipe.ray.start_s
+        seconds = self._recipe.ray.patience_s
         try:
             process, place = ray.get([who, node], timeout=seconds)
         except GetTimeoutError:
@@ -188,7 +188,7 @@ class _RayTrainer:
         Raises:
             _LostError: its process is gone, or does not answer any more.
         """
-        patience_s = self._recipe.ray.start_s if self._starts > 1 else 0.0
+        patience_s = self._recipe.ray.patience_s if self._starts > 1 else 0.0
         running = actor.handle.train.remote(**self._how, patience_s=patience_s)
         heard, since_s = 0, time.monotonic()
         asked = actor.handle.calls_after.remote(heard, _TALK_S)
@@ -207,9 +207,9 @@ class _RayTrainer:
                         asked = actor.handle.calls_after.remote(heard, 0.0)
                     outcome: Outcome = ray.get(running, timeout=ANSWER_S)
                     return outcome
-                elif time.monotonic() - since_s > self._recipe.ray.silence_s:
+                elif time.monotonic() - since_s > self._recipe.ray.patience_s:
                     end_process(actor.node, actor.pid)
-                    raise _LostError(f"did not answer for {self._recipe.ray.silence_s:g} s")
+                    raise _LostError(f"did not answer for {self._recipe.ray.patience_s:g} s")
         except KeyboardInterrupt:
             kept = ray.get(actor.handle.stop.remote(), timeout=_END_S)
             raise KeyboardInterrupt(kept) from None

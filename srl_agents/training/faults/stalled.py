@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from srl_agents.recipes.sections.fault_policy import SILENT_UPDATES
 from srl_agents.records import Episode
 from srl_agents.training.faults.vital_signs import Finding
 
@@ -57,11 +58,9 @@ class CollapseWatch:
 
     Args:
         learners: their names.
-        silent_updates: after so many updates in which no learner's reply was accepted, the run is reported.
     """
 
-    def __init__(self, learners: Iterable[str], silent_updates: int) -> None:
-        self._silent_updates = silent_updates
+    def __init__(self, learners: Iterable[str]) -> None:
         self._seen = {name: _Seen() for name in learners}
 
     def observe(
@@ -76,7 +75,7 @@ class CollapseWatch:
             last: whether this is the last update.
 
         Returns:
-            One finding per collapsed learner; and one, after `silent_updates`, where no reply was accepted.
+            One finding per collapsed learner; and one, after `SILENT_UPDATES`, where no reply was accepted.
         """
         found = []
         for name in self._seen:
@@ -97,9 +96,7 @@ class CollapseWatch:
                     Finding(fault="replies_refused", message=message, learner=name, since=first)
                 )
         played = [seen for seen in self._seen.values() if seen.updates or seen.accepted]
-        if played and all(
-            not seen.accepted and seen.updates >= self._silent_updates for seen in played
-        ):
+        if played and all(not seen.accepted and seen.updates >= SILENT_UPDATES for seen in played):
             replies = sum(seen.silent for seen in played)
             message = f"none of {replies} replies in {max(s.updates for s in played)} updates"
             found.append(Finding(fault="never_accepted", message=message, since=1))

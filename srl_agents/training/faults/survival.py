@@ -23,6 +23,7 @@ from srl_agents.models.memory.available import memory_of
 from srl_agents.recipes.sections.fault_kinds import FAULTS, Policy
 from srl_agents.recipes.sections.fault_policy import (
     CLOCK_JUMP_S,
+    MIN_FREE_DISK_MIB,
     MIN_FREE_MEMORY_MIB,
     MOST_SKIPS,
     SurvivalSettings,
@@ -39,10 +40,9 @@ _MIB = 2**20
 
 
 class MachineWatch:
-    """Compares host memory, disk and clock with the recipe's limits, before each update.
+    """Compares host memory, disk and clock with fixed limits, before each update.
 
     Args:
-        settings: the limits.
         folder: of the run.
         clock: seconds of the system's clock.
         passed: seconds that passed since some moment, whatever the system's clock shows.
@@ -50,18 +50,16 @@ class MachineWatch:
 
     def __init__(
         self,
-        settings: SurvivalSettings,
         folder: Path,
         clock: Callable[[], float] = time.time,
         passed: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings, self._folder = settings, folder
+        self._folder = folder
         self._clock, self._passed = clock, passed
         self._ahead = clock() - passed()
 
     def look(self) -> Iterator[Finding]:
         """Faults of the machine at this moment."""
-        limits = self._settings
         ahead = self._clock() - self._passed()
         jump, self._ahead = ahead - self._ahead, ahead
         if abs(jump) > CLOCK_JUMP_S:
@@ -71,14 +69,13 @@ class MachineWatch:
         if free < MIN_FREE_MEMORY_MIB:
             message = f"{math.floor(free):,} MiB are free, less than {MIN_FREE_MEMORY_MIB:g}"
             yield Finding(fault="host_memory_low", message=message)
-        if limits.min_free_disk_mib:
-            room = shutil.disk_usage(self._folder).free / _MIB
-            needed = limits.min_free_disk_mib + 2 * self._checkpoint_mib()
-            if room < needed:
-                message = (
-                    f"{math.floor(room):,} MiB are free in {self._folder}, less than {needed:,.0f}"
-                )
-                yield Finding(fault="disk_low", message=message)
+        room = shutil.disk_usage(self._folder).free / _MIB
+        needed = MIN_FREE_DISK_MIB + 2 * self._checkpoint_mib()
+        if room < needed:
+            message = (
+                f"{math.floor(room):,} MiB are free in {self._folder}, less than {needed:,.0f}"
+            )
+            yield Finding(fault="disk_low", message=message)
 
     def _checkpoint_mib(self) -> float:
         """Size of the newest checkpoint; 0 before the first."""
@@ -106,9 +103,9 @@ class Survival:
     ) -> None:
         self.settings, self._folder, self._say = settings, folder, say
         names = list(learners)
-        self.signs = VitalSigns(settings, names)
-        self.collapse = CollapseWatch(names, settings.silent_updates)
-        self.machine = MachineWatch(settings, folder)
+        self.signs = VitalSigns(names)
+        self.collapse = CollapseWatch(names)
+        self.machine = MachineWatch(folder)
         self.update = 0
         """The one that is being made; 0 before the first."""
         self._skips: Counter[str] = Counter()

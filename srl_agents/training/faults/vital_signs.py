@@ -8,11 +8,13 @@ from statistics import median
 from typing import Any
 
 from srl_agents.recipes.sections.fault_policy import (
+    ENTROPY_BELOW,
     GRADIENT_GROWTH,
+    KL_ABOVE,
     LOSS_GROWTH,
     PATIENCE,
+    SAMPLER_KL_ABOVE,
     WEIGHT_GROWTH,
-    SurvivalSettings,
 )
 
 _ENOUGH = 4
@@ -60,12 +62,10 @@ class VitalSigns:
     """Compares each learner's update with its earlier ones, and reports what is unusual.
 
     Args:
-        settings: from when on something counts as wrong.
         learners: their names.
     """
 
-    def __init__(self, settings: SurvivalSettings, learners: Iterable[str]) -> None:
-        self._settings = settings
+    def __init__(self, learners: Iterable[str]) -> None:
         self._past = {name: _Past() for name in learners}
 
     def before_step(
@@ -78,7 +78,7 @@ class VitalSigns:
             metrics: of its gradient.
             first: it is the first step of the update, so the version that played is the one that learns.
         """
-        limits, past = self._settings, self._past[name]
+        past = self._past[name]
         growth = (
             ("loss_exploded", abs(metrics.get("loss", 0.0)), past.losses, LOSS_GROWTH, 1.0),
             ("gradient_exploded", metrics.get("grad_norm", 0.0), past.norms, GRADIENT_GROWTH, 0.0),
@@ -88,9 +88,9 @@ class VitalSigns:
             if usual and value > most * usual:
                 message = f"{value:.3g}, {value / usual:,.0f} times the usual {usual:.3g}"
                 return Finding(fault=fault, message=message, learner=name)
-        ceilings = [("kl_blown_up", "kl", limits.kl_above)]
+        ceilings = [("kl_blown_up", "kl", KL_ABOVE)]
         if first:
-            ceilings.append(("sampler_differs", "sampler_kl", limits.sampler_kl_above))
+            ceilings.append(("sampler_differs", "sampler_kl", SAMPLER_KL_ABOVE))
         for fault, metric, most in ceilings:
             if metrics.get(metric, 0.0) > most:
                 message = f"{metrics[metric]:.3g} nats per token, more than {most:g}"
@@ -138,14 +138,13 @@ class VitalSigns:
     def _entropy(
         self, past: _Past, update: int, name: str, metrics: Mapping[str, float]
     ) -> Finding | None:
-        limit = self._settings
         if "entropy" not in metrics:
             return None
-        past.low_entropy = past.low_entropy + 1 if metrics["entropy"] < limit.entropy_below else 0
+        past.low_entropy = past.low_entropy + 1 if metrics["entropy"] < ENTROPY_BELOW else 0
         if past.low_entropy < PATIENCE:
             return None
         since = update - past.low_entropy + 1
-        entropy, bound = metrics["entropy"], limit.entropy_below
+        entropy, bound = metrics["entropy"], ENTROPY_BELOW
         message = f"{entropy:.2g} nats per token, below {bound:g} since update {since}"
         return Finding(fault="entropy_collapsed", message=message, learner=name, since=since)
 

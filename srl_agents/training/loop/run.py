@@ -335,7 +335,7 @@ def _copies_of(parts: Parts) -> Literal["none", "file", "memory"]:
     """Where a copy of the tensors of the last finished update is kept: nowhere, where they are too large."""
     recipe = parts.recipe
     small = all(base.parameters == "lora" for base in recipe.bases)
-    if not (recipe.survival.hold_last_update and small):
+    if not small:
         return "none"
     on_host = all(device.type == "cpu" for device in devices_of(parts.bases))
     return "file" if recipe.memory.budget_gib is not None and on_host else "memory"

@@ -75,7 +75,7 @@ def test_a_learner_of_weight_0_has_no_influence() -> None:
 
 
 def test_asynchronous_learners_mix_into_shared_weights() -> None:
-    asynchronous = coordinator(kind="asynchronous", ready_rows=2, mixing=0.5, staleness_power=1)
+    asynchronous = coordinator(kind="asynchronous", ready_rows=2, mixing=0.5)
     start = weights(0, 0, 0, 0, 0)
     asynchronous.before_step([member("alice", start), member("bob", start)])
     members = [member("alice", weights(*ALICE), rows=2), member("bob", weights(*BOB), rows=1)]
@@ -84,9 +84,10 @@ def test_asynchronous_learners_mix_into_shared_weights() -> None:
     assert entries(decision.changes["alice"]) == [0.5, 1, 1.5, 2, 0.5]
     members = [member("alice", start), member("bob", weights(*BOB), rows=1)]
     decision = asynchronous.after_step(members)
-    assert decision.learners["bob"] == {"staleness": 1.0, "merge_weight": 0.25}
-    # 0.75 of what alice left, 0.25 of bob
-    assert entries(decision.changes["bob"]) == [1.625, 1.25, 0.875, 1.5, 1.125]
+    weight = 0.5 / 2**0.5  # stale by one
+    assert decision.learners["bob"] == {"staleness": 1.0, "merge_weight": pytest.approx(weight)}
+    mixed = [(1 - weight) * a / 2 + weight * b for a, b in zip(ALICE, BOB, strict=True)]
+    assert entries(decision.changes["bob"]) == pytest.approx(mixed)
 
 
 def test_only_entries_whose_signs_agree_step() -> None:

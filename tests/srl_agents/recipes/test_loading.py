@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import importlib
+import json
+from dataclasses import dataclass, field, fields
+from inspect import isabstract
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,15 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.coordination.distillation import DistillationSettings
+from srl_agents.cli.settings_page import groups
 from srl_agents.engines.settings import TransformersSettings
-from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.recipes.loading import find_recipe, load, read_values
-from srl_agents.recipes.sections.other_names import REMOVED
+from srl_agents.recipes.sections.base_models import ModelSettings
+from srl_agents.recipes.sections.sharing import SharingSettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
-from srl_agents.transports.settings import DeltaSettings, FilesSettings
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import build, dump
 
@@ -116,36 +118,60 @@ def test_an_unknown_recipe_names_the_nearest_shipped_one() -> None:
         find_recipe("quickstart-tini")
 
 
-def test_removed_settings_at_their_values_resume_and_others_name_what_replaces_them() -> None:
+def removed_of(kind: Any) -> dict[str, tuple[Any, str]]:
+    """Settings that a class and those that it derives from had in an earlier release."""
+    return {key: how for base in kind.__mro__ for key, how in vars(base).get("removed", {}).items()}
+
+
+def with_removed() -> list[Any]:
+    """Settings classes that had more settings in an earlier release."""
+    modules = {group: group.path.removesuffix(".py").replace("/", ".") for group in groups()}
+    kinds = [getattr(importlib.import_module(name), group.name) for group, name in modules.items()]
+    return [kind for kind in kinds if removed_of(kind) and not isabstract(kind)]
+
+
+@pytest.mark.parametrize("kind", with_removed(), ids=lambda kind: str(kind.__name__))
+def test_removed_settings_at_their_values_are_read_and_others_name_what_replaces_them(
+    kind: Any,
+) -> None:
+    own, removed = kind(), removed_of(kind)
+    assert not removed.keys() & {field.name for field in fields(kind)}
+    plain = dump(own)
+    assert build(kind, plain | {key: now for key, (now, _) in removed.items()}, "x") == own
+    for key, (now, instead) in removed.items():
+        json.dumps(now)
+        with pytest.raises(
+            ConfigError, match=f"x: {key}='other': this setting was removed"
+        ) as raised:
+            build(kind, plain | {key: "other"}, "x")
+        assert str(raised.value).endswith(f"Leave it out, or {instead}.")
+        assert "\n" not in str(raised.value)
+
+
+def test_a_folder_of_an_earlier_release_resumes_and_its_other_values_are_named() -> None:
     recipe = LeagueRecipe(
         name="r",
-        model="tiny",
+        models={
+            "one": ModelSettings(
+                model="tiny", learners=2, training=PPOSettings(), engine=TransformersSettings()
+            )
+        },
         env="nim-v0",
-        promotion=PromotionSettings(),
+        sharing=SharingSettings(kind="sft"),
         reward_model=RewardModelSettings(),
-        engine=TransformersSettings(),
-        transport=FilesSettings(),
     )
     plain = dump(recipe)
-    for key, (value, _) in REMOVED.items():
-        section, name = key.split(".")
-        plain[section][name] = value
-    assert read_values(LeagueRecipe, plain, "recipe.yaml") == recipe
+    plain["survival"]["loss_growth"], plain["reward_model"]["centering"] = 1000.0, 0.01
+    own = plain["models"]["one"]
+    own["engine"]["disk_folder"], own["training"]["normalise_advantages"] = "", True
+    for section in (own["training"], plain["sharing"]["sft"], plain["reward_model"]):
+        section["min_8bit_size"] = 4096
+    assert read_values(LeagueRecipe, json.loads(json.dumps(plain)), "recipe.yaml") == recipe
     plain["survival"]["loss_growth"] = 20.0
-    with pytest.raises(ConfigError, match=r"runs have 1000.*survival\.policies") as raised:
+    own["training"]["min_8bit_size"] = 256
+    with pytest.raises(ConfigError) as raised:
         read_values(LeagueRecipe, plain, "recipe.yaml")
-    assert "\n" not in str(raised.value)
-
-
-def test_no_removed_setting_is_a_setting() -> None:
-    plain = dump(LeagueRecipe(name="r", model="tiny", env="nim-v0"))
-    plain["coordination"] = dump(DistillationSettings())
-    plain["promotion"], plain["reward_model"] = (
-        dump(PromotionSettings()),
-        dump(RewardModelSettings()),
-    )
-    plain["engine"] = dump(TransformersSettings())
-    plain["training"], plain["transport"] = dump(PPOSettings()), dump(DeltaSettings())
-    for key in REMOVED:
-        section, name = key.split(".")
-        assert name not in plain[section]
+    second, first = sorted(raised.value.faults)
+    assert "survival: loss_growth=20.0: this setting was removed, 1000.0 is in force" in first
+    assert "set the policy of the fault in survival.policies" in first
+    assert "training: min_8bit_size=256" in second

@@ -18,7 +18,7 @@ SECTIONS: list[dict[str, Any]] = [
     {"kind": "federated", "every": 2},
     {"kind": "federated", "every": 2, "weights": "rows", "merge": "factors"},
     {"kind": "selective"},
-    {"kind": "selective", "select": "signs", "sign_agreement": 0.5},
+    {"kind": "selective", "select": "signs"},
     {"kind": "asynchronous", "ready_rows": 5},
     {"kind": "distillation"},
 ]

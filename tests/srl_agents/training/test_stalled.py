@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from srl_agents.recipes.sections.fault_policy import SILENT_UPDATES
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.training.faults.stalled import PATIENCE, CollapseWatch
 from srl_agents.training.faults.vital_signs import Finding
@@ -31,14 +32,11 @@ def episodes(accepted: int, refused: int) -> list[Episode]:
     return [Episode(spec=spec, trajectories=tuple(seats), termination="ok")]
 
 
-SILENT = 10
-
-
 def watch(
     *updates: tuple[int, int], last: bool = False, seen: CollapseWatch | None = None
 ) -> list[Finding]:
     """What is found in the last of these updates; nothing may be found before."""
-    watching = seen or CollapseWatch(["alice"], SILENT)
+    watching = seen or CollapseWatch(["alice"])
     found: list[Finding] = []
     for number, replies in enumerate(updates, 1):
         assert not found
@@ -59,9 +57,9 @@ def test_a_collapse_is_named_with_what_was_seen_and_since_when() -> None:
 
 
 def test_who_was_never_accepted_is_named_after_enough_updates() -> None:
-    (found,) = watch(*[(0, 40)] * SILENT)
+    (found,) = watch(*[(0, 40)] * SILENT_UPDATES)
     assert (found.fault, found.since) == ("never_accepted", 1)
-    assert found.message == f"none of {40 * SILENT} replies in {SILENT} updates"
+    assert found.message == f"none of {40 * SILENT_UPDATES} replies in {SILENT_UPDATES} updates"
 
 
 @pytest.mark.parametrize(
@@ -78,9 +76,9 @@ def test_beginners_and_those_that_stumble_go_on(updates: list[tuple[int, int]]) 
 
 
 def test_a_resumed_run_counts_on() -> None:
-    before = CollapseWatch(["alice"], SILENT)
+    before = CollapseWatch(["alice"])
     assert watch((30, 10), *[(0, 40)] * (PATIENCE - 1), seen=before) == []
-    after = CollapseWatch(["alice"], SILENT)
+    after = CollapseWatch(["alice"])
     after.load_state(json.loads(json.dumps(before.state())))
     (found,) = after.observe(PATIENCE + 1, episodes(0, 40), LIVE, last=False)
     assert found.fault == "replies_refused"

@@ -17,9 +17,9 @@ from srl_envs.errors import ConfigError
 STEADY = {"loss": 0.5, "grad_norm": 2.0, "reward": 0.0, "entropy": 1.0, "kl": 0.1}
 
 
-def signs(updates: int = 6, **settings: float) -> VitalSigns:
+def signs(updates: int = 6) -> VitalSigns:
     """Of a learner with some steady updates behind it."""
-    seen = VitalSigns(SurvivalSettings(**settings), ["alice"])  # type: ignore[arg-type]
+    seen = VitalSigns(["alice"])
     seen.begin("alice", 3.0)
     for number in range(1, updates + 1):
         assert seen.before_step("alice", STEADY, first=True) is None
@@ -72,7 +72,7 @@ def test_weights_entropy_and_reward_are_judged_over_updates(
 
 def collapses(rewards: list[float]) -> list[int]:
     """Updates, from 1, after which a collapse of the reward is reported."""
-    seen = VitalSigns(SurvivalSettings(), ["alice"])
+    seen = VitalSigns(["alice"])
     found = [
         seen.after_update(number, "alice", {"reward": reward}, 1.0)
         for number, reward in enumerate(rewards, 1)
@@ -96,7 +96,7 @@ def test_a_harder_level_is_not_a_collapse() -> None:
 
 
 def test_a_resumed_run_remembers_what_is_usual() -> None:
-    before, after = signs(), VitalSigns(SurvivalSettings(), ["alice"])
+    before, after = signs(), VitalSigns(["alice"])
     after.load_state(json.loads(json.dumps(before.state())))
     assert after.state() == before.state()
     found = after.before_step("alice", STEADY | {"grad_norm": 2001.0}, first=True)
@@ -108,7 +108,8 @@ def test_a_resumed_run_remembers_what_is_usual() -> None:
     [
         ({"policies": {"disk_ful": "stop"}}, "Did you mean 'disk_full'?"),
         ({"policies": {"disk_full": "go_on"}}, "disk_full cannot be answered by 'go_on'"),
-        ({"silent_updates": 0}, "silent_updates=0: use 1 or more"),
+        ({"most_roll_backs": -1}, "most_roll_backs=-1: use 0 or more"),
+        ({"phase_deadline_s": 0}, "phase_deadline_s=0: use more than 0"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, object], message: str) -> None:
