@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 import srl_envs
 from srl_agents.cli.main import main
+from srl_agents.cli.pages.report import render
+from srl_agents.cli.pages.report.runs import read_run
 from tests.browser import chromium, emulate, fresh, requested, violations
 
 pytestmark = pytest.mark.slow
@@ -20,6 +23,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
+CURVES = ".section:has(.charts) h3"
 NASTY = "<img src=x onerror=document.title='owned'>"
 
 
@@ -77,6 +81,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def page(browser: WebDriver, report: Path) -> Iterator[Any]:
     fresh(browser, report.as_uri())
+    browser.execute_script("document.querySelector('.plot').scrollIntoView({block: 'center'})")
     WebDriverWait(browser, 20).until(lambda b: b.find_elements(By.CSS_SELECTOR, ".plot canvas"))
     yield browser
     assert browser.get_log("browser") == []
@@ -90,12 +95,60 @@ def find(page: WebDriver, selector: str) -> Any:
 
 
 def test_sections_stand_in_order_and_names_are_text(page: WebDriver) -> None:
-    heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, ".section > h3")]
+    heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, CURVES)]
     assert heads == [
         "Reward", "Policy", "Value", "Credit and coordination", "Throughput and memory",
     ]  # fmt: skip
+    folded = [d.text for d in page.find_elements(By.CSS_SELECTOR, "details:not([open]) > summary")]
+    assert folded == heads[1:]
     assert NASTY in find(page, ".run .facts").text
     assert "+0.250" in find(page, "#outside .better").text
+
+
+def test_the_page_begins_with_what_was_learned(
+    browser: WebDriver, report: Path, tmp_path: Path
+) -> None:
+    fresh(browser, report.as_uri())
+    assert "Not measured yet" in find(browser, "#content > :first-child").text
+    gains = [
+        {
+            "agent": f"{name}@30-0123456789abcdef",
+            "estimate": estimate,
+            "half_width": width,
+            "seeds": 8,
+        }
+        for name, estimate, width in (("alice", 0.3, 0.1), ("bob", 0.05, 0.1), ("cleo", -0.3, 0.1))
+    ]
+    table = {"title": NASTY, "schedule": "eval/final", "rows": [], "alone": [], "partners": []}
+    run = replace(read_run(a_run(tmp_path / "run", 0)), tables=[{**table, "gains": gains}])
+    shown = tmp_path / "report.html"
+    shown.write_text(render.page([run], "srl report run"))
+    fresh(browser, shown.as_uri())
+    rows = browser.find_elements(By.CSS_SELECTOR, "#content > :first-child tbody tr")
+    verdicts = ["yes: better than its start", "not resolved", "no: worse than its start"]
+    for row, name, verdict in zip(rows, ("alice", "bob", "cleo"), verdicts, strict=True):
+        assert row.text.startswith(f"{name}@30 {NASTY}")
+        assert row.text.endswith(verdict)
+
+
+def test_series_that_never_change_are_named_and_not_drawn(page: WebDriver) -> None:
+    titles = [t.get_attribute("textContent") for t in page.find_elements(By.TAG_NAME, "figcaption")]
+    named = [p.get_attribute("textContent") for p in page.find_elements(By.CLASS_NAME, "constants")]
+    assert {"reward", "kl"} <= {*titles}
+    assert not {"beta", "clip_fraction", "tokens_per_s"} & {*titles}
+    assert "Constant: beta 0.1" in named
+    assert any("tokens_per_s 900" in text for text in named)
+
+
+def test_paper_has_every_chart_and_folds_nothing(page: WebDriver) -> None:
+    drawn = "return document.querySelectorAll('.plot canvas').length"
+    charts = len(page.find_elements(By.CLASS_NAME, "plot"))
+    assert page.execute_script(drawn) < charts
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert page.execute_script(drawn) == charts
+    assert not page.find_elements(By.CSS_SELECTOR, "details:not([open])")
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert page.find_elements(By.CSS_SELECTOR, "details:not([open])")
 
 
 def test_memory_is_drawn_by_phase_and_told_in_numbers(page: WebDriver) -> None:
@@ -169,4 +222,5 @@ def test_smoothing_draws_again(page: WebDriver) -> None:
     buttons = page.find_elements(By.CSS_SELECTOR, "[aria-label=Smoothing] button")
     buttons[1].click()
     assert buttons[1].get_attribute("aria-pressed") == "true"
+    page.execute_script("document.querySelector('.plot').scrollIntoView({block: 'center'})")
     WebDriverWait(page, 20).until(lambda p: p.find_elements(By.CSS_SELECTOR, ".plot canvas"))

@@ -1,9 +1,11 @@
 "use strict";
 // Charts of training runs: one line per learner, seeds of one condition thin behind their mean.
 (() => {
-  const { el, svg, signed, whole, percent, plusMinus, scroller, chart } = SRL;
+  const { el, svg, short, signed, whole, percent, plusMinus, scroller, chart } = SRL;
   const data = JSON.parse(document.getElementById("data").textContent);
   const SMOOTHING = [[1, "as measured"], [5, "mean of 5"], [20, "mean of 20"]];
+  const OUTCOMES = new Set(["Reward", "Reward by component", "Against the start and bots", "By game", "By seat"]); // the other sections are folded
+  const opened = new Set(); // folded sections that the reader opened
   const content = document.getElementById("content");
   const place = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
 
@@ -58,14 +60,58 @@
     });
   }
 
+  function constant(lines) { // every line has one value at all of its updates, so a curve would show nothing
+    const same = (values) => {
+      const known = values.filter((y) => y !== null);
+      return known.length > 1 && Math.max(...known) - Math.min(...known) <= 1e-9 * Math.abs(known[0]);
+    };
+    return lines.every((line) => same(line.y) && (!line.low || same(line.low)));
+  }
+
+  function valuesOf(lines) { // "0.1", or by line where they differ
+    const value = (line) => short(line.y.find((y) => y !== null));
+    const shown = lines.filter((line) => !line.faint), all = new Set(shown.map(value));
+    return all.size === 1 ? [...all][0] : shown.map((line) => `${line.label} ${value(line)}`).join(", ");
+  }
+
+  function section(env, heading, ...parts) {
+    const id = place(`${env} ${heading}`), attributes = { class: "section", id, "aria-label": `${env}: ${heading}` };
+    if (OUTCOMES.has(heading)) return el("section", attributes, el("h3", {}, heading), ...parts);
+    const folded = el("details", attributes, el("summary", {}, el("h3", {}, heading)), ...parts);
+    folded.open = opened.has(id);
+    folded.addEventListener("toggle", () => (folded.open ? opened.add(id) : opened.delete(id)));
+    return folded;
+  }
+
   function sections(over) {
     return data.environments.flatMap(({ env, sections: parts }) => {
       const runs = data.runs.filter((run) => run.env === env);
-      return [el("h2", { id: place(env) }, env), ...parts.map((part) => el("section", { class: "section", id: place(`${env} ${part.heading}`), "aria-label": `${env}: ${part.heading}` },
-        el("h3", {}, part.heading),
-        el("div", { class: "charts" }, ...part.charts.map((panel) => el("div", { class: "card" },
-          chart({ title: panel.metric, help: panel.help || null, about: panel.help, lines: linesOf(runs, panel, over), xName: "update" }))))))];
+      return [el("h2", { id: place(env) }, env), ...parts.map(({ heading, charts }) => {
+        const panels = charts.map((panel) => ({ panel, lines: linesOf(runs, panel, over) }));
+        const [flat, drawn] = [panels.filter(({ lines }) => constant(lines)), panels.filter(({ lines }) => !constant(lines))];
+        return section(env, heading,
+          el("div", { class: "charts" }, ...drawn.map(({ panel, lines }) => el("div", { class: "card" },
+            chart({ title: panel.metric, help: panel.help || null, about: panel.help, lines, xName: "update" })))),
+          flat.length ? el("p", { class: "quiet constants" }, "Constant: ",
+            ...flat.flatMap(({ panel, lines }, k) => [k ? " · " : "", el("span", { tip: panel.help || null }, `${panel.metric} ${valuesOf(lines)}`)])) : null);
+      })];
     });
+  }
+
+  function learned() { // each learner's last version against the one that it started as
+    const rows = data.runs.flatMap((run) => run.tables.filter((found) => !found.partners.length).flatMap((found) => found.gains.map((gain) => ({ run, found, gain }))));
+    const verdict = ({ estimate, half_width: width }) => (width === null || Math.abs(estimate) <= width ? "not resolved" : estimate > 0 ? "yes: better than its start" : "no: worse than its start");
+    const why = data.runs.some((run) => run.tables.some((found) => found.partners.length))
+      ? "All seats are paid alike, so no learner has a result against its start; the league's tables compare returns with partners."
+      : "Not measured yet: the final round robin compares each learner with its start.";
+    return el("section", { class: "section card", id: "learned", "aria-label": "Did it learn?" }, el("h2", {}, "Did it learn?"),
+      rows.length ? el("p", { class: "quiet" }, "Points per game against the start, in games of one seat the difference of returns; 95 % intervals, clustered by seed.") : null,
+      rows.length ? scroller("Each learner against its start", el("table", { class: "plain" },
+        el("thead", {}, el("tr", {}, ...["Learner", "Game", ...(data.runs.length > 1 ? ["Run"] : []), "Difference to its start", "Seeds", ""].map((text) => el("th", { scope: "col" }, text)))),
+        el("tbody", {}, ...rows.map(({ run, found, gain }) => el("tr", {}, el("th", { scope: "row", class: "clip", title: gain.agent }, gain.agent.split("-")[0]),
+          el("td", {}, found.title), ...(data.runs.length > 1 ? [el("td", {}, run.label)] : []),
+          el("td", {}, `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}`), el("td", {}, whole(gain.seeds)),
+          el("td", { class: verdict(gain).startsWith("yes") ? "better" : null }, verdict(gain))))))) : el("p", {}, why));
   }
 
   function table(found) {
@@ -181,17 +227,27 @@
   const head = data.runs.map((run) => el("section", { class: "card run", "aria-label": run.label }, el("h2", {}, run.label),
     el("dl", { class: "facts" }, ...run.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))));
   const contents = el("nav", { class: "contents", "aria-label": "Sections" },
+    ...(data.runs.some((run) => run.tables.length) ? [el("a", { href: "#league" }, "League")] : []),
     ...data.environments.flatMap(({ env, sections: parts }) => parts.map((part) => el("a", { href: `#${place(`${env} ${part.heading}`)}` }, data.environments.length > 1 ? `${env}: ${part.heading}` : part.heading))),
     ...(data.runs.some((run) => run.memory) ? [el("a", { href: "#memory" }, "Memory by phase")] : []),
-    el("a", { href: "#league" }, "League"),
     ...(data.runs.some((run) => run.transfer.length) ? [el("a", { href: "#transfer" }, "Transfer")] : []),
     ...(data.runs.some((run) => run.outside.length) ? [el("a", { href: "#outside" }, "Measured outside")] : []));
   const curves = el("div");
   const choose = SRL.choice("Smoothing", SMOOTHING, 1, (over) => curves.replaceChildren(...sections(over)));
   curves.append(...sections(1));
-  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...memory(), ...tables(), ...transfer(), ...outside());
+  content.replaceChildren(learned(), ...head, el("div", { class: "tools" }, choose, contents), ...tables(), ...transfer(), ...outside(), curves, ...memory());
   document.querySelector(".page-header").append(SRL.themeSwitch());
   document.getElementById("command").textContent = data.command;
   document.title = `${data.runs.map((run) => run.label).join(", ")} · SRL training report`;
-  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  function follow() { // a link to a folded section opens it
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    if (target.tagName === "DETAILS") target.open = true;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", follow);
+  follow();
+  let folded = []; // paper folds nothing
+  addEventListener("beforeprint", () => { folded = [...document.querySelectorAll("details:not([open])")]; folded.forEach((part) => { part.open = true; }); SRL.drawAll(); });
+  addEventListener("afterprint", () => folded.forEach((part) => { part.open = false; }));
 })();

@@ -2,7 +2,7 @@
 // Line charts on uPlot: drawn when they come into view, in the theme's colours, read by mouse or arrow keys.
 (() => {
   const { el, short } = SRL;
-  const live = new Set(), shades = new Map();
+  const live = new Set(), shades = new Map(), waiting = new Set();
   SRL.onTheme(() => {
     shades.clear();
     live.forEach((plot) => plot.redraw(false, true));
@@ -126,6 +126,14 @@
       live.add(plot);
     }
 
+    function drawNow() {
+      waiting.delete(drawNow);
+      if (plot || !frame.clientWidth) return;
+      frame.dataset.seen = "";
+      draw(drawnWide = Math.round(frame.clientWidth));
+    }
+    waiting.add(drawNow);
+
     new ResizeObserver(() => {
       const wide = Math.round(frame.clientWidth);
       if (!wide || wide === drawnWide || !frame.dataset.seen) return;
@@ -138,7 +146,7 @@
       observer.disconnect();
       Promise.resolve(SRL.plotting?.()).then(() => { // a page may load the plotting library only now
         frame.dataset.seen = "";
-        if (frame.clientWidth) draw(drawnWide = Math.round(frame.clientWidth));
+        drawNow();
       });
     }, { rootMargin: "200px" }).observe(frame);
     frame.addEventListener("keydown", (event) => {
@@ -164,5 +172,6 @@
       keys.length > 1 ? el("div", { class: "keys", role: "group", "aria-label": "Lines" }, ...keys) : null);
   }
 
+  SRL.drawAll = () => [...waiting].forEach((drawNow) => drawNow()); // also what was never in view
   SRL.chart = chart;
 })();
