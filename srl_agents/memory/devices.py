@@ -42,6 +42,15 @@ class Target:
     """Least time of one layer in one pass: what the host needs to start its kernels, one by one."""
     source: str = ""
 
+    @property
+    def unit(self) -> tuple[str, float]:
+        """Name and bytes of the unit in which its memory is sold: cards of 80 GB have 79 GiB, near 80 x 2^30.
+
+        A size such as ``48GB`` keeps its own.
+        """
+        decimal = self.name[0].isdigit() and not self.name.upper().endswith("IB")
+        return ("GB", 1e9) if decimal else ("GiB", float(GIB))
+
 
 _CONTEXT = 0.5e9 + 0.3e9
 """CUDA's context (470 MiB by a bare process on an Ada card: 3DTopia/Phidias-Diffusion issue 8) and the

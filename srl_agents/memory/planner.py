@@ -41,10 +41,11 @@ class Plan:
         """The plan in one line."""
         d, peak, room = self.description, self.peak, self.target.memory_bytes
         verdict = "fits" if self.fits else "does NOT fit"
+        name, unit = self.target.unit
         each = "" if d.processes == 1 else f" in each of {d.processes} processes"
         return (
-            f"plan: {d.name} {verdict} {self.target.name}: {peak.bytes / 1e9:.1f} of {room / 1e9:.1f} GB"
-            f"{each}, in phase {peak.name!r}; about {self.pace.total_s:.3g} s per update"
+            f"plan: {d.name} {verdict} {self.target.name}: {peak.bytes / unit:.1f} of {room / unit:.1f} "
+            f"{name}{each}, in phase {peak.name!r}; about {self.pace.total_s:.3g} s per update"
         )
 
     def numbers(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ def figure(made: Plan) -> str:
     top = 1.08 * max(made.peak.bytes, made.target.memory_bytes)
     wide, high, left = 90 * len(made.phases) + 260, 320, 60
     scale = (high - 60) / top
+    name, unit = made.target.unit
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" '
         'font-family="sans-serif" font-size="11">',
@@ -37,14 +38,15 @@ def figure(made: Plan) -> str:
             colour = _COLOURS[roles.index(role) % len(_COLOURS)]
             parts.append(
                 f'<rect x="{x}" y="{y:.2f}" width="60" height="{size * scale:.2f}" fill="{colour}">'
-                f"<title>{escape(role)}: {size / 1e9:.3f} GB</title></rect>"
+                f"<title>{escape(role)}: {size / unit:.3f} {name}</title></rect>"
             )
         parts.append(f'<text x="{x}" y="{high - 14}">{escape(phase.name)}</text>')
     line = high - 30 - made.target.memory_bytes * scale
     parts.append(
         f'<line x1="{left - 8}" x2="{wide - 200}" y1="{line:.1f}" y2="{line:.1f}" stroke="red"/>'
     )
-    parts.append(f'<text x="4" y="{line + 4:.1f}">{made.target.memory_bytes / 1e9:.0f} GB</text>')
+    room = f"{made.target.memory_bytes / unit:.0f} {name}"
+    parts.append(f'<text x="4" y="{line + 4:.1f}">{room}</text>')
     for row, role in enumerate(roles):
         colour, y = _COLOURS[row % len(_COLOURS)], 40 + 15 * row
         parts.append(f'<rect x="{wide - 180}" y="{y - 9}" width="10" height="10" fill="{colour}"/>')

@@ -166,15 +166,16 @@ def show(made: Plan) -> None:
         for base in described.bases
     ]
     each = f" in each of {described.processes} processes" if described.processes > 1 else ""
-    table = Table(title=f"GB by phase{each}: {described.name}, {' and '.join(sizes)}")
+    name, unit = made.target.unit
+    table = Table(title=f"{name} by phase{each}: {described.name}, {' and '.join(sizes)}")
     table.add_column("")
     for phase in made.phases:
         table.add_column(phase.name, justify="right")
     for role in roles:
         cells = [phase.parts.get(role) for phase in made.phases]
-        table.add_row(role, *("" if c is None else f"{c / 1e9:.3f}" for c in cells))
+        table.add_row(role, *("" if c is None else f"{c / unit:.3f}" for c in cells))
     table.add_section()
-    table.add_row("all", *(f"{phase.bytes / 1e9:.3f}" for phase in made.phases))
+    table.add_row("all", *(f"{phase.bytes / unit:.3f}" for phase in made.phases))
     console.print(table)
     learners = sum(base.learners for base in described.bases)
     print(

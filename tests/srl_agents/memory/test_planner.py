@@ -113,6 +113,13 @@ def test_processes_of_one_machine_share_its_memory() -> None:
     assert "each of 2 processes" in plan(own, cpu).line
 
 
+def test_a_card_is_shown_in_the_unit_of_its_box_and_a_size_in_its_own() -> None:
+    run = described("smollm2-135m")
+    assert " of 79.2 GiB, " in plan(run, target_of("a100-80gb")).line
+    assert " of 48.0 GB, " in plan(run, target_of("48GB")).line
+    assert " of 40.0 GiB, " in plan(run, target_of("40GiB")).line
+
+
 def test_the_default_settings_do_not_fit_a_7b_model_and_checkpointing_does() -> None:
     """At 16 rows of 1,024 tokens only the saved activations are 137 GiB (measured: 8.6 MB per token)."""
     traffic = Traffic(
