@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.learning.update_path import lines_of, update_path
 
-MOST_FILES, MOST_LINES = 78, 18_800
+MOST_FILES, MOST_LINES = 79, 19_500
 """Numbers of the recipe below. A change that needs more gives the reason in docs/design/architecture.md."""
 OFF = (
     "srl_agents/caching/objectives.py",
