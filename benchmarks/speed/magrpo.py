@@ -171,8 +171,12 @@ def compare(options: argparse.Namespace) -> list[Row]:
         )
         for way, command in commands.items()
     }  # fmt: skip
-    found = []
+    found = measured(options.json)
+    sizes = ("prompt", "reply", "group")
+    done = [[row[size] for size in sizes] for row in found]
     for cell in cells(options.model, options.updates, options.cells):
+        if [cell[size] for size in sizes] in done:
+            continue
         rounds: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
         for _ in range(options.rounds):
             for way, server in servers.items():
@@ -181,7 +185,7 @@ def compare(options: argparse.Namespace) -> list[Row]:
                 print(json.dumps(cell), file=server.stdin, flush=True)
                 rounds[way].append(json.loads(server.stdout.readline()))
         tokens = AGENTS * PROMPTS * cell["group"] * cell["reply"] * options.updates
-        row: Row = {key: cell[key] for key in ("prompt", "reply", "group")}
+        row: Row = {size: cell[size] for size in sizes}
         for way, results in rounds.items():
             row[way] = {
                 "ms_per_token": [1e3 * result["seconds"] / tokens for result in results],
@@ -192,10 +196,18 @@ def compare(options: argparse.Namespace) -> list[Row]:
                 },
             }
         found.append(row)
+        if options.json:
+            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(line_of(row), flush=True)
     for server in servers.values():
         server.communicate()
     return found
+
+
+def measured(path: Path | None) -> list[Row]:
+    """Cells that are done."""
+    found = json.loads(path.read_text(encoding="utf-8")) if path and path.is_file() else []
+    return [row for row in found if all("parts" in row.get(way, {}) for way in WAYS)]
 
 
 def median_ms(row: Row, way: str) -> float:
@@ -244,7 +256,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cells", nargs="*", default=[], help="such as 64/16/4; all eight if none")
     parser.add_argument("--loud", action="store_true")
-    parser.add_argument("--json", type=Path, help="results; read and not measured if it is there")
+    parser.add_argument("--json", type=Path, help="of cells; those that are there are kept")
     parser.add_argument("--serve", default="")
     options = parser.parse_args()
     if options.serve:
@@ -252,16 +264,11 @@ def main() -> None:
         return
     ways = " | ".join(f"{way}, ms" for way in WAYS)
     print(f"| prompt | reply | group | {ways} | ratio [rounds] | MiB, ours | MiB, comlrl |")
-    if options.json and options.json.is_file():
-        found = json.loads(options.json.read_text(encoding="utf-8"))
-        print("\n".join(map(line_of, found)))
-    else:
-        found = compare(options)
+    print("\n".join(map(line_of, measured(options.json))))
+    found = compare(options)
     mean = math.exp(statistics.fmean(math.log(ratios(row)[0]) for row in found))
     print(f"{mean:.2f} times less than comlrl, faster way to faster way (geometric mean)")
     print("\n".join(map(parts_of, found)))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
