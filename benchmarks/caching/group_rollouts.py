@@ -22,9 +22,9 @@ from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.caching.simulation.traces import Trace, read_trace, renumbered, write_trace
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.engine import TransformersEngine
-from srl_agents.engines.embedded.kv_tiers import TierSettings
+from srl_agents.engines.embedded.kv_tiers import TierLimits
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel
@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "copied prefixes": {"read_in_place": 10**9},
     "all off": {"share_prefixes": False, "cache_bytes": 0, "refill": False, "read_in_place": 10**9},
 }
-"""What differs of `DecodingSettings`, and the bytes that are kept between requests, by place."""
+"""What differs of `DecodingRules`, and the bytes that are kept between requests, by place."""
 MOVES = frozenset({"kept in 8 bits"})
 """Settings that change what replies read, so that they may write others."""
 
@@ -151,8 +151,8 @@ def of_game(
                 max_batch_rows=options.rows,
                 live_bytes=2**30,
                 cache_bytes=cache_bytes,
-                decoding=DecodingSettings(**chosen),
-                tiers=TierSettings(**places),
+                decoding=DecodingRules(**chosen),
+                tiers=TierLimits(**places),
             )
             specs = groups(game, options.states, options.attempts)
             own = play(specs, engine, runner, None if first else trace)

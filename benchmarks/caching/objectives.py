@@ -27,7 +27,7 @@ import torch
 
 from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.embedded.decoding import Decoder
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.token_choice import uniforms
@@ -115,7 +115,7 @@ def play(decoder: Decoder, bursts: list[list[Row]], every_s: float) -> list[RowT
     return list(times_by_row.values())
 
 
-def made(base: BaseModel, how: DecodingSettings) -> Decoder:
+def made(base: BaseModel, how: DecodingRules) -> Decoder:
     """A new decoding loop on the model."""
     return Decoder(base.playing(), how, live_tokens=10**6, cache_bytes=2**28, clock=CLOCK)
 
@@ -140,7 +140,7 @@ def measured(times: list[RowTimes], limits: Objectives) -> dict[str, float]:
 
 def single_request(base: BaseModel, burst: int) -> tuple[float, float, float]:
     """Seconds to the first token, between tokens, and of a burst without objectives."""
-    decoder = made(base, DecodingSettings())
+    decoder = made(base, DecodingRules())
     play(decoder, [asked(1, 2)], 0.0)
     firsts: list[float] = []
     gaps: list[float] = []
@@ -185,9 +185,9 @@ def main() -> int:
         first_token_s=options.first * first_s, between_tokens_s=options.between * between_s
     )
     settings = {
-        "off": DecodingSettings(),
-        "steps of 128": DecodingSettings(step_tokens=128),
-        "objectives": DecodingSettings(objectives=limits),
+        "off": DecodingRules(),
+        "steps of 128": DecodingRules(step_tokens=128),
+        "objectives": DecodingRules(objectives=limits),
     }
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in settings}
     differ = 0

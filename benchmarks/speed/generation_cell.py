@@ -25,7 +25,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no sharing": {"share_prefixes": False},
     "copied prefixes": {"read_in_place": 10**9},
 }
-"""Cell -> what `DecodingSettings` differ in."""
+"""Cell -> what `DecodingRules` differ in."""
 NOTHING_KEPT = "nothing kept"
 """The cell without a cache between calls."""
 STEPS_IN_LINE = "steps in line"
@@ -106,7 +106,7 @@ def ours(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
     import torch
 
     from srl_agents.agents.players import ModelPolicy
-    from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+    from srl_agents.engines.embedded.decoding_settings import DecodingRules
     from srl_agents.engines.embedded.engine import TransformersEngine
     from srl_agents.engines.protocol import SamplingSettings
     from srl_agents.models import playing_model
@@ -126,7 +126,7 @@ def ours(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
         SamplingSettings(max_new_tokens=options.tokens),
         max_batch_rows=options.rows,
         cache_bytes=0 if options.cell == NOTHING_KEPT else None,
-        decoding=DecodingSettings(**ABLATIONS.get(options.cell, {})),
+        decoding=DecodingRules(**ABLATIONS.get(options.cell, {})),
     )
     rollouts = Rollouts(
         {f"{BASE}{n or ''}": ModelPolicy(engine, version) for n, version in enumerate(versions)},

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.models.base_model import BaseModel
@@ -37,7 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "all read in place": {"read_in_place": 1},
     "in pieces": {"step_tokens": 64},
 }
-"""What `DecodingSettings` differ in; ``all off`` also has one row at a time."""
+"""What `DecodingRules` differ in; ``all off`` also has one row at a time."""
 
 
 def prompts(seeds: int) -> list[str]:
@@ -61,7 +61,7 @@ def replies(
         SamplingSettings(temperature=0.0, max_new_tokens=options.tokens, stop=()),
         max_batch_rows=1 if name == "all off" else options.rows,
         cache_bytes=0 if name == "all off" else None,
-        decoding=DecodingSettings(**SETTINGS[name]),
+        decoding=DecodingRules(**SETTINGS[name]),
     )
 
     async def ask() -> list[Generation]:

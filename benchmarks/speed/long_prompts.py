@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.meter import EngineSpeed
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
@@ -102,7 +102,7 @@ def main() -> int:
                     max_batch_rows=16,
                     live_bytes=2**31,
                     cache_bytes=0,
-                    decoding=DecodingSettings(step_tokens=size),
+                    decoding=DecodingRules(step_tokens=size),
                     clock=CLOCKS[options.clock],
                 )
                 found = runner.run(written(engine, options))

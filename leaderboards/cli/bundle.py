@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions
+from srl_agents.cli.options import JSONOptions, ResultOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -25,13 +25,11 @@ Without --out the bundles lie in DIR/bundles. A bundle holds every match of the 
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundleOptions(JSONOptions):
+class BundleOptions(ResultOptions, JSONOptions):
     """Which runs, and where their bundles go."""
 
     dir: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Folder given as --out to `srl leaderboard run`."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder to write bundles to."""
     with_adapters: bool = False
     """Put the adapters' weights in, so that L3 needs nothing else."""
 

@@ -13,7 +13,7 @@ import tyro
 from leaderboards.cli.shared.options import BoardOptions
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions
+from srl_agents.cli.options import JSONOptions, ResultOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -50,13 +50,11 @@ class Drawn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawOptions(BoardOptions, JSONOptions):
+class DrawOptions(BoardOptions, ResultOptions, JSONOptions):
     """Requests to draw, and their board."""
 
     requests: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
     """Requests, or folders of some."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder for the tickets; beside the requests if absent."""
     no_limits: bool = False
     """Draw also what a key registers beyond the limits of a day."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from leaderboards.cli.shared.options import BoardAgentOptions, FingerprintOptions
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.options import ResultOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -24,15 +24,13 @@ sampled follows from the recipe that it plays in.
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpponentOptions(BoardAgentOptions, FingerprintOptions):
+class OpponentOptions(BoardAgentOptions, FingerprintOptions, ResultOptions):
     """The agent to meet, and its board."""
 
     model: str = ""
     """MODEL or MODEL+ADAPTER with its weights, where the board does not hold them."""
     weight: float = 1.0
     """Weight beside the other kinds of opponents."""
-    out: Path | None = None
-    """File for the settings; a prompt of the agent is written beside it."""
 
 
 def main(argv: list[str]) -> int:

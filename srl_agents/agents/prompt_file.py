@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from srl_agents.models.prompt import MemorySettings, Prompt, ThoughtSettings
 from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError
-from srl_envs.reading.settings import build, dump
+from srl_envs.reading.settings import Removed, build, dump
 
 PROMPT = "prompt.json"
 _RECIPE = "recipe.yaml"
@@ -39,8 +39,8 @@ class PlayedExamplesSettings:
     """Name of a bot of every game of the recipe; it plays all seats."""
     turns: int = 3
     """Examples per game, 1 to 16; the first is an opening, later ones lie deeper in a match."""
-    seed: int = 0
-    """Seed of the first episode; the next ones count up."""
+
+    removed: ClassVar[Removed] = {"seed": (0, "write examples of your own into prompt.examples")}
 
     def __post_init__(self) -> None:
         if not 1 <= self.turns <= 16:

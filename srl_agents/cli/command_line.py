@@ -20,6 +20,8 @@ T = TypeVar("T")
 _HELP = ("-h", "--help")
 _SET = "set"
 """The option with which a command changes settings of a recipe."""
+_REMOVED = {"srl watch --every-s": "looks at a run are a second apart"}
+"""Command and option of an earlier release -> what is done now."""
 _EVERYWHERE = f"{OPTION}: refuse files that name code from outside SRL; any command takes it."
 _RULE = re.compile(r"[─-]{3,}")
 _PREFIX = re.compile(r"^Error parsing (?:\w*Options: )?")
@@ -66,7 +68,7 @@ def read_options(kind: type[T], *, command: str, description: str, argv: Sequenc
     except SystemExit as end:
         if not end.code:
             raise
-        mistake = _setting(kind, argv) or _mistake(written.getvalue())
+        mistake = _removed(command, argv) or _setting(kind, argv) or _mistake(written.getvalue())
         raise ConfigError(f"{mistake} See `{command} --help`.") from None
 
 
@@ -79,6 +81,15 @@ def asked_kinds() -> Iterator[list[type]]:
         yield kinds
     finally:
         _ASKED.reset(token)
+
+
+def _removed(command: str, argv: Sequence[str]) -> str:
+    """What to do instead of an option that was removed; empty where there is none."""
+    for word in argv:
+        option = word.partition("=")[0]
+        if now := _REMOVED.get(f"{command} {option}"):
+            return f"{option} was removed: {now}. Leave it out."
+    return ""
 
 
 def _setting(kind: Any, argv: Sequence[str]) -> str:

@@ -14,7 +14,13 @@ import tyro
 
 from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, RandomOptions
+from srl_agents.cli.options import (
+    DataOptions,
+    JSONOptions,
+    RandomOptions,
+    ReplyOptions,
+    ResultOptions,
+)
 from srl_agents.interrupts import EventLoop
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -43,12 +49,14 @@ Examples:
   srl eval --run runs/tasks --tasks gsm8k --data data --limit 0   (rows that the run did not train on)
 """
 RESULTS = "eval.json"
+MOST_NEW_TOKENS = 512
+"""Of a reply, unless the command says otherwise: collections need a derivation."""
 Rows = Literal["auto", "all", "held-out"]
 _ADAPTERS, _RECIPE, _PROMPT = "adapters", "recipe.yaml", "prompt.json"
 
 
 @dataclass(frozen=True)
-class EvalOptions(RandomOptions, JSONOptions):
+class EvalOptions(RandomOptions, ReplyOptions, DataOptions, ResultOptions, JSONOptions):
     """Whom to measure, and in what."""
 
     tasks: Annotated[str, tyro.conf.arg(metavar="NAMES")]
@@ -60,8 +68,6 @@ class EvalOptions(RandomOptions, JSONOptions):
     run: Path | None = None
     """Folder of a run: its bases, behind their prompts, and its learners' last adapters are measured, and
     `srl report` shows it."""
-    data: Path | None = None
-    """Folder with the files of collections; data if absent."""
     rows: Rows = "auto"
     """Of collections: all, or those held out, on which no run trains; auto holds out where the run that --run
     names trained on the same collection."""
@@ -71,14 +77,10 @@ class EvalOptions(RandomOptions, JSONOptions):
     """Start states of a game; each is played from every seat."""
     opponents: str = ""
     """Bot in the other seats of games; random legal moves if absent."""
-    max_new_tokens: int = 512
-    """Longest reply."""
     temperature: float = 0.0
     """Temperature of sampling; 0 is greedy."""
     python: str | None = None
     """An interpreter that has Inspect."""
-    out: Path | None = None
-    """Folder for results and Inspect's logs; eval in the run's folder, or runs/eval, if absent."""
 
 
 def main(argv: list[str]) -> int:
@@ -91,7 +93,7 @@ def main(argv: list[str]) -> int:
         raise ConfigError(f"agents={agents}: one is named twice.")
     for name, least in (("limit", 0), ("seeds", 1), ("max_new_tokens", 1), ("temperature", 0)):
         value = getattr(options, name)
-        if not value >= least:
+        if value is not None and not value >= least:
             raise ConfigError(f"--{name.replace('_', '-')} {value}: use {least} or more.")
     plan = planned(options)
     first_look((agent, _env_of_names(options)) for agent in agents)
@@ -302,7 +304,7 @@ def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPol
 
     env_id = _env_of_names(options)
     sampling = SamplingSettings(
-        max_new_tokens=options.max_new_tokens, temperature=options.temperature
+        max_new_tokens=options.max_new_tokens or MOST_NEW_TOKENS, temperature=options.temperature
     )
     seated = seat(
         {agent: find(agent, env_id) for agent in agents}, Playing(env_id=env_id, sampling=sampling)

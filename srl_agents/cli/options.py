@@ -62,6 +62,17 @@ class ParentOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Where a result goes, for commands that have a place of their own for it."""
+
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+    """Write the result there: a folder, but a file of `srl report`, `srl score` and `srl leaderboard
+    opponent`. If absent: runs/NAME-seedN for a run, report.html in the first run's folder, eval in the run's
+    folder or runs/eval, RUN/exploits/VERSION[-GAME]-UPDATES-seedN, bundles in the folder of the run of a
+    board, a ticket beside its request; other commands write none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialOptions:
     """Whether it is for good."""
 
@@ -87,7 +98,8 @@ class ReplyOptions:
     """How long a model may write."""
 
     max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Longest reply of a language model; a default per environment if absent, a protocol's at most."""
+    """Longest reply of a language model. If absent, a default per environment, 512 for `srl eval`; a
+    protocol's at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,21 +127,25 @@ class SetOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeOptions(SetOptions):
+class DataOptions:
+    """Where collections are."""
+
+    data: Path | None = None
+    """Folder with the files of collections that are called by name (`tasks: gsm8k`); data if absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions(SetOptions, DataOptions):
     """A recipe, and what is changed in it."""
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """A YAML file, the name of a shipped recipe, or the folder of a run, which goes on."""
-    data: Path | None = None
-    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewRunOptions(RecipeOptions):
+class NewRunOptions(RecipeOptions, ResultOptions):
     """A recipe, and the run that it becomes."""
 
-    out: Path | None = None
-    """Folder of the run; runs/NAME-seedN if absent."""
     seed: int | None = None
     """Root seed; the recipe's own if absent."""
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, RandomOptions, SearchBudgetOptions
+from srl_agents.cli.options import JSONOptions, RandomOptions, ResultOptions, SearchBudgetOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.redteam import campaign, published, table
@@ -24,6 +24,8 @@ Policies that do not do the task (constants, copies of the prompt, babble, codes
 programs, forged answers) and programs that read numbers of the prompt are tried and mutated under a
 budget. Every verdict is compared with an oracle that does not share its code. A target is an environment,
 or one of: answers, formats, programs.
+
+--out DIR gets report.json, hackability.md and a case per finding.
 
 The exit code is 0 without a finding, 1 with findings or where a probe could not be run, and 2 where you
 have something to fix.
@@ -45,7 +47,7 @@ FOUND = 1
 
 
 @dataclass(frozen=True)
-class RedteamOptions(SearchBudgetOptions, RandomOptions, JSONOptions):
+class RedteamOptions(SearchBudgetOptions, RandomOptions, ResultOptions, JSONOptions):
     """Targets to attack, budget and outputs."""
 
     targets: Annotated[
@@ -58,8 +60,6 @@ class RedteamOptions(SearchBudgetOptions, RandomOptions, JSONOptions):
     """Attack the intake of leaderboards with forged bundles."""
     jobs: int = 1
     """Attacks at the same time; the budget is for all of them together."""
-    out: Path | None = None
-    """Folder for report.json, hackability.md and a case per finding."""
     save: Path | None = None
     """Folder in which every finding becomes a regression case."""
     publish: bool = False

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 import webbrowser
 from dataclasses import dataclass
-from pathlib import Path
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import RunsOptions
+from srl_agents.cli.options import ResultOptions, RunsOptions
 from srl_envs.errors import ConfigError, file_fault
 
 DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
@@ -26,11 +25,9 @@ REPORT = "report.html"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(RunsOptions):
+class ReportOptions(RunsOptions, ResultOptions):
     """Which runs, and where to."""
 
-    out: Path | None = None
-    """The file to write; report.html in the first run's folder if absent."""
     open: bool = False
     """Open the page in a browser."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions
+from srl_agents.cli.options import JSONOptions, ResultOptions
 from srl_agents.records import plain_json
 from srl_agents.rewards.rubric_files import find_rubric
 from srl_agents.yaml_files import read_yaml
@@ -38,7 +38,7 @@ NOT_JUDGED = 1
 
 
 @dataclass(frozen=True)
-class ScoreOptions(JSONOptions):
+class ScoreOptions(JSONOptions, ResultOptions):
     """Replies to score, and the rubric."""
 
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
@@ -47,8 +47,6 @@ class ScoreOptions(JSONOptions):
     """YAML file, or the name of a shipped rubric."""
     reply_field: str = "reply"
     """Field of a line that holds the reply: text, or a list of chat messages."""
-    out: Path | None = None
-    """Write every line's reward, values and reasons there, as JSONL."""
 
 
 def main(argv: list[str]) -> int:

@@ -18,7 +18,7 @@ from srl_agents.credit.estimators import ESTIMATORS, Earned, cells, turn_numbers
 from srl_agents.credit.forks import Forest, root_specs
 from srl_agents.credit.group_relative import normalised
 from srl_agents.credit.returns import rewards_to_go
-from srl_agents.credit.settings import CreditSettings
+from srl_agents.credit.settings import ADAPTATION_RATE, CreditSettings
 from srl_agents.credit.shaping import shaping_rewards
 from srl_agents.credit.teams.adaptive import AdaptiveWeights, payoff_shares
 from srl_agents.credit.teams.mixture import rival_matrix, standing, team_bonus, team_matrix
@@ -222,7 +222,7 @@ class CreditAssigner:
         settings = self.settings
         return self._adaptive.setdefault(
             learner,
-            AdaptiveWeights(settings.cooperation, settings.competition, settings.adaptation_rate),
+            AdaptiveWeights(settings.cooperation, settings.competition, ADAPTATION_RATE),
         )
 
     def _worth(self, played: _Played, learner: str) -> tuple[Floats, dict[str, float]]:

@@ -39,7 +39,6 @@ def judged(
     *,
     discount: float = 1.0,
     trace: float = 0.95,
-    turn_trace: float | None = None,
     normalise: bool = True,
 ) -> CriticBatch:
     """Fill in advantages by GAE over the tokens of all turns of a seat, and the critic's targets.
@@ -52,8 +51,7 @@ def judged(
         turns: of the rows, in their order.
         values_RT: (R, T) the critic's value before each token.
         discount: from turn to turn.
-        trace: lambda inside a turn.
-        turn_trace: lambda from turn to turn; the same as ``trace`` if absent.
+        trace: lambda.
         normalise: centre and scale the advantages over the batch's tokens.
 
     Raises:
@@ -66,9 +64,7 @@ def judged(
     before_RT: Floats = np.where(mask_RT, values_RT, 0.0).astype(np.float64)
     if len(turns) != len(mask_RT):
         raise ShapeError(f"{len(turns)} turns for {len(mask_RT)} rows: give one per row.")
-    advantages_RT = _token_advantages(
-        turns, before_RT, mask_RT, discount=discount, trace=trace, turn_trace=turn_trace
-    )
+    advantages_RT = _token_advantages(turns, before_RT, mask_RT, discount=discount, trace=trace)
     returns_RT = np.where(mask_RT, before_RT + advantages_RT, 0.0)
     if normalise:
         own = advantages_RT[mask_RT]
@@ -89,7 +85,6 @@ def _token_advantages(
     *,
     discount: float,
     trace: float,
-    turn_trace: float | None,
 ) -> Floats:
     """(R, T): lay each episode's turns out behind each other, and take the result apart again."""
     rows_by_episode: dict[int, list[int]] = {}
@@ -106,9 +101,7 @@ def _token_advantages(
         tokens = np.concatenate([values_RT[row, mask_RT[row]] for row in rows])
         values_ET[e, : len(tokens)] = tokens
         turn_ET[e, : len(tokens)] = np.repeat(np.arange(len(rows)), length_R[rows])
-    advantages_ET = gae_over_tokens(
-        rewards_EK, values_ET, turn_ET, discount=discount, trace=trace, turn_trace=turn_trace
-    )
+    advantages_ET = gae_over_tokens(rewards_EK, values_ET, turn_ET, discount=discount, trace=trace)
     advantages_RT = np.zeros(mask_RT.shape)
     for e, rows in enumerate(episodes):
         for k, row in enumerate(rows):

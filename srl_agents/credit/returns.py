@@ -82,7 +82,6 @@ def gae_over_tokens(
     *,
     discount: float = 1.0,
     trace: float = 0.95,
-    turn_trace: float | None = None,
 ) -> Floats:
     """GAE over the tokens of all turns of an episode, one after the other.
 
@@ -95,8 +94,7 @@ def gae_over_tokens(
         values_ET: (E, T) V before each token.
         turn_ET: (E, T) which turn a token belongs to, not falling; -1 on the right where there is none.
         discount: from turn to turn.
-        trace: lambda inside a turn.
-        turn_trace: lambda from turn to turn; the same as ``trace`` if absent.
+        trace: lambda.
 
     Returns:
         (E, T) advantages; 0 where a row has no token.
@@ -117,5 +115,5 @@ def gae_over_tokens(
         values_ET,
         valid_ET,
         discount=np.where(last_ET, discount, 1.0),
-        trace=np.where(last_ET, trace if turn_trace is None else turn_trace, trace),
+        trace=trace,
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_envs.errors import ConfigError
 from srl_envs.reading.potentials import find_potential
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread
 
 Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]
 TeamShare = Literal["mean", "difference", "shapley"]
+ADAPTATION_RATE = 0.1
+"""Mode adaptive: share of the way to its target that a weight moves per update, so about ten updates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,8 +27,6 @@ class CreditSettings:
     """beta in [0, 1]: share of the team's mean in each seat's outcome; the most of it if adaptive."""
     competition: float = 0.5
     """gamma, 0 or more: weight of the standing among rivals; the most of it if adaptive."""
-    adaptation_rate: float = 0.1
-    """Only adaptive: share of the way to its target that a weight moves per update."""
     standing: Literal["rank", "margin"] = "rank"
     """How P compares outcomes: rivals beaten, or the distance to their mean."""
     team_share: TeamShare = "mean"
@@ -63,15 +63,11 @@ class CreditSettings:
     """Only level turn: ``package.module:function`` of (text that the seat reads, seat) -> how good its
     position is, in reward units. Its changes are added to what the turns are paid."""
 
+    removed: ClassVar[Removed] = {"adaptation_rate": (ADAPTATION_RATE, "set credit.mode: mixed")}
+
     def __post_init__(self) -> None:
         _within("cooperation", self.cooperation, 0 <= self.cooperation <= 1, "0 to 1")
         _within("competition", self.competition, self.competition >= 0, "0 or more")
-        _within(
-            "adaptation_rate",
-            self.adaptation_rate,
-            0 < self.adaptation_rate <= 1,
-            "more than 0, at most 1",
-        )
         _within("discount", self.discount, 0 < self.discount <= 1, "more than 0, at most 1")
         _within("trace", self.trace, 0 <= self.trace <= 1, "0 to 1")
         _within("baseline_decay", self.baseline_decay, 0 <= self.baseline_decay < 1, "0 to below 1")
@@ -97,8 +93,6 @@ class CreditSettings:
             refuse_unread(
                 self, "competition", "standing", because=f"mode {self.mode!r} has no rivals' term"
             )
-        if self.mode != "adaptive":
-            refuse_unread(self, "adaptation_rate", because=f"mode {self.mode!r} adapts nothing")
         if ESTIMATORS.find(self.estimator).reads_forks and self.team_share != "mean":
             raise ConfigError(
                 f"team_share={self.team_share!r}: estimator {self.estimator!r} compares what live partners "

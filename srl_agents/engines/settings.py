@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings, StepSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules, StepSettings
 from srl_agents.engines.waiting import to_stderr
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
@@ -139,7 +139,12 @@ class TransformersSettings(EngineSettings, StepSettings):
     """GiB of files for those that ``host_gib`` has no room for, likewise; in the run's folder, until the
     engine is closed."""
 
-    removed: ClassVar[Removed] = {"disk_folder": ("", "link RUN/kv to a faster disk")}
+    removed: ClassVar[Removed] = {
+        "disk_folder": ("", "link RUN/kv to a faster disk"),
+        "share_prefixes": (True, "set engine.cache_gib: 0"),
+        "refill": (True, "set rollout.batch_rows"),
+        "read_in_place": (192, "set rollout.batch_rows"),
+    }
 
     def __post_init__(self) -> None:
         if self.live_gib is not None and not 0 < self.live_gib < float("inf"):
@@ -166,7 +171,7 @@ class TransformersSettings(EngineSettings, StepSettings):
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`."""
         from srl_agents.engines.embedded.engine import TransformersEngine  # noqa: PLC0415 - torch: seconds
-        from srl_agents.engines.embedded.kv_tiers import TierSettings  # noqa: PLC0415 - torch: seconds
+        from srl_agents.engines.embedded.kv_tiers import TierLimits  # noqa: PLC0415 - torch: seconds
 
         engine: Engine = TransformersEngine(
             site.base,
@@ -176,7 +181,7 @@ class TransformersSettings(EngineSettings, StepSettings):
             live_bytes=_bytes(self.live_gib),
             cache_bytes=_bytes(self.cache_gib),
             decoding=self.decoding(),
-            tiers=TierSettings(
+            tiers=TierLimits(
                 host_bytes=int(self.host_gib * 2**30),
                 disk_bytes=int(self.disk_gib * 2**30),
                 folder=site.folder / "kv",
@@ -185,10 +190,10 @@ class TransformersSettings(EngineSettings, StepSettings):
         )
         return engine
 
-    def decoding(self) -> DecodingSettings:
+    def decoding(self) -> DecodingRules:
         """What the engine's loop may do."""
         shared = {f.name: getattr(self, f.name) for f in fields(StepSettings)}
-        return DecodingSettings(**shared, eight_bits=self.cache_type == "int8")
+        return DecodingRules(**shared, eight_bits=self.cache_type == "int8")
 
 
 def _bytes(gib: float | None) -> int | None:

@@ -67,6 +67,7 @@ from srl_agents.transports.settings import (
 )
 from srl_envs.errors import ConfigError, SRLError, UnknownPolicyError, raise_all, within
 from srl_envs.reading.recovery import STAND_IN
+from srl_envs.reading.settings import Removed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +75,7 @@ class LeagueRecipe(GameOptions):
     """Several learners on one base or several, trained against each other, their past and bots."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
+    removed: ClassVar[Removed] = {"keep_best_checkpoints": (1, "set keep_checkpoints")}
     name: str = field(metadata={STAND_IN: "unnamed"})
     """Names the run's folder."""
     env: str = ""
@@ -165,9 +167,7 @@ class LeagueRecipe(GameOptions):
     checkpoint_every: int = 5
     """Updates between two checkpoints."""
     keep_checkpoints: int = 2
-    """The newest, to resume from."""
-    keep_best_checkpoints: int = 1
-    """Besides, those with the highest score in a look at the same update; 0 keeps none."""
+    """The newest, to resume from; the best one by looks stays, too."""
     engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
     """Engine that samples replies; its ``kind`` selects its settings."""
     placement: Literal["auto", "colocated", "hybrid", "disaggregated"] = "auto"

@@ -302,7 +302,6 @@ class CriticRows:
             own.values(rows),
             discount=settings.discount,
             trace=settings.trace,
-            turn_trace=settings.turn_trace,
         )
         values["value/explained_var"] = explained_variance(judgement)
         batch, more = weighed(self.credit.settings, own, judgement, self.teachers(learner))

@@ -47,9 +47,7 @@ class PPOSettings(TokenLossSettings):
     discount: float = 1.0
     """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
     trace: float = 0.95
-    """GAE's lambda from token to token, in [0, 1]."""
-    turn_trace: float | None = None
-    """GAE's lambda from turn to turn; None: the same as trace."""
+    """GAE's lambda, in [0, 1]."""
     critic: Literal["detached", "shared", "base", "adapter"] = "detached"
     """What the value head reads: the policy's last hidden state without or with gradient, that of
     the frozen base, or that of an adapter of its own."""
@@ -62,7 +60,10 @@ class PPOSettings(TokenLossSettings):
     value_clip: float | None = 0.2
     """Values that moved further than this in one update earn no more; None clips nothing."""
 
-    removed: ClassVar[Removed] = {"normalise_advantages": (True, "lower training.learning_rate")}
+    removed: ClassVar[Removed] = {
+        "normalise_advantages": (True, "lower training.learning_rate"),
+        "turn_trace": (None, "set training.trace"),
+    }
 
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)
@@ -80,9 +81,8 @@ class PPOSettings(TokenLossSettings):
             check_positive(self, "value_clip")
         if not 0 < self.discount <= 1:
             raise ConfigError(f"discount={self.discount}: use more than 0, at most 1.")
-        for name, value in (("trace", self.trace), ("turn_trace", self.turn_trace)):
-            if value is not None and not 0 <= value <= 1:
-                raise ConfigError(f"{name}={value}: use 0 to 1.")
+        if not 0 <= self.trace <= 1:
+            raise ConfigError(f"trace={self.trace}: use 0 to 1.")
         if self.critic == "adapter" and self.gradient_checkpointing:
             raise ConfigError(
                 "critic='adapter' with gradient_checkpointing: activations would be recomputed "

@@ -19,7 +19,7 @@ import torch
 from srl_agents.caching.objectives import NO_OBJECTIVES
 from srl_agents.caching.policies.contract import Knowledge
 from srl_agents.engines.embedded.captured_passes import Capture, CapturedPasses
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.kv_packing import EightBits
 from srl_agents.engines.embedded.kv_tiers import KVTiers
 from srl_agents.engines.embedded.prefix_tree import Node, PrefixTree
@@ -73,7 +73,7 @@ class Decoder:
     def __init__(
         self,
         model: PlayingModel,
-        settings: DecodingSettings,
+        settings: DecodingRules,
         *,
         live_tokens: int,
         cache_bytes: int,
@@ -102,7 +102,7 @@ class Decoder:
         held = settings.objectives != NO_OBJECTIVES
         self._pace = Pace(settings.objectives, clock) if held else None
 
-    def _of(self, settings: DecodingSettings) -> DecodingSettings:
+    def _of(self, settings: DecodingRules) -> DecodingRules:
         """Settings as they are followed: a captured pass reads nothing but tails."""
         return settings if self._captured is None else replace(settings, read_in_place=_NEVER)
 
@@ -139,7 +139,7 @@ class Decoder:
         self._model.choose(())
         return rows
 
-    def lower(self, settings: DecodingSettings) -> None:
+    def lower(self, settings: DecodingRules) -> None:
         """Go on with other limits and half of the kept prefixes; live rows start again."""
         self._settings, self._cache_bytes = self._of(settings), self._cache_bytes // 2
         self.waiting.extend(self.clear())

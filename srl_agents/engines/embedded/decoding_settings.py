@@ -18,28 +18,29 @@ class StepSettings:
     """What goes first where prompts need more than ``cache_gib``. ``lru``: what no prompt went through for
     the longest time. ``learned``: what is used least per token and time, by what was seen so far and which
     matches are over. Also ``segmented-lru``, ``decayed-lfu``, ``s3-fifo``."""
-    share_prefixes: bool = True
-    """Compute what prompts of one version have in common once."""
-    refill: bool = True
-    """Give a finished reply's place away at once; otherwise when all of a batch have finished."""
     step_tokens: int = 4096
     """Prompt tokens that one pass computes at most. A longer prompt is read in pieces, and replies that are
     being written get a token with each: with fewer, these wait less, and the long prompt waits longer."""
     objectives: Objectives = field(default_factory=Objectives)
     """Times to hold; a run without any waits for nothing but room. Not in order ``exact``, whose steps
     do not depend on a clock."""
-    read_in_place: int = 192
-    """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodingSettings(StepSettings):
-    """What the loop of the embedded engine may do."""
+class DecodingRules(StepSettings):
+    """What the loop of the embedded engine does: a recipe's settings, what follows from others, and three
+    switches by which benchmarks measure what a part is worth."""
 
     max_rows: int = 64
     """Live rows at a time, at most."""
     eight_bits: bool = False
     """Keep prefixes in 8 bits while no row reads them, which changes what is read."""
+    share_prefixes: bool = True
+    """Compute what prompts of one version have in common once."""
+    refill: bool = True
+    """Give a finished reply's place away at once; otherwise when all of a batch have finished."""
+    read_in_place: int = 192
+    """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "step_tokens", "read_in_place"):

@@ -22,9 +22,9 @@ import torch
 from srl_agents.caching.objectives import NO_OBJECTIVES
 from srl_agents.engines.embedded.captured_passes import capture_of
 from srl_agents.engines.embedded.decoding import Decoder
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import KVTiers, TierSettings
+from srl_agents.engines.embedded.kv_tiers import KVTiers, TierLimits
 from srl_agents.engines.embedded.loop_thread import LoopThread
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.meter import EngineSpeed, StepMeter
@@ -81,14 +81,14 @@ class TransformersEngine:
         cache_bytes: int | None = None,
         deadline_s: float | None = None,
         control_deadline_s: float = 600.0,
-        decoding: DecodingSettings | None = None,
-        tiers: TierSettings | None = None,
+        decoding: DecodingRules | None = None,
+        tiers: TierLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.base, self.sampling = base, sampling
         self._open, self._deadline_s = open_update, deadline_s
         self._control_deadline_s = control_deadline_s
-        self._follow(replace(decoding or DecodingSettings(), max_rows=max_batch_rows))
+        self._follow(replace(decoding or DecodingRules(), max_rows=max_batch_rows))
         self._stops: dict[tuple[str, ...], StopTexts] = {}
         self._thinking = thinking_of(base.chat)
         self._model = base.playing()
@@ -223,7 +223,7 @@ class TransformersEngine:
 
     # On the caller's thread
 
-    def _follow(self, decoding: DecodingSettings) -> None:
+    def _follow(self, decoding: DecodingRules) -> None:
         """Decode by these settings from now on."""
         self._decoding = decoding
         self._repeatable = replace(decoding, eight_bits=False, objectives=NO_OBJECTIVES)
@@ -402,7 +402,7 @@ class TransformersEngine:
         self,
         live_bytes: int,
         cache_bytes: int,
-        decoding: DecodingSettings,
+        decoding: DecodingRules,
         tiers: KVTiers | None = None,
     ) -> Decoder:
         """One with these limits, where the caller of the engine gave none."""

@@ -39,7 +39,7 @@ _RECENT = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TierSettings:
+class TierLimits:
     """Places beyond the device, each with its limit."""
 
     host_bytes: int = 0
@@ -111,7 +111,7 @@ class KVTiers:
 
     def __init__(
         self,
-        settings: TierSettings,
+        settings: TierLimits,
         bytes_per_token: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

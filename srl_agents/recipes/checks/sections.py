@@ -60,10 +60,6 @@ def _check_numbers(recipe: LeagueRecipe) -> None:
     for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
         value = getattr(recipe, name)
         require(value >= 1, f"{name}={value}: use 1 or more.")
-    require(
-        recipe.keep_best_checkpoints >= 0,
-        f"keep_best_checkpoints={recipe.keep_best_checkpoints}: use 0 or more.",
-    )
     require(is_name(recipe.name), f"name={recipe.name!r}: use {NAME}; it becomes a folder.")
 
 

@@ -38,7 +38,7 @@ def _turns(played: PlayedExamplesSettings, game: Game) -> list[ExampleTurn]:
     turns = []
     with closing(env):
         for number in range(played.turns):
-            decisions = _decisions(env, played.bot, played.seed + number)
+            decisions = _decisions(env, played.bot, number)
             require(
                 bool(decisions),
                 f"prompt.examples_from: {played.bot!r} makes no legal move in {game.name}; "

@@ -27,7 +27,6 @@ EFFECTS: Mapping[str, Effect] = {
     "stop": "none",
     "report_to": "none",
     "keep_checkpoints": "none",
-    "keep_best_checkpoints": "none",
     "checkpoint_every": "none",
     "evaluation.final_pairs": "none",
     "full.snapshots_in_memory": "none",

@@ -23,6 +23,8 @@ from srl_agents.training.loop.versions import LeagueVersions
 from srl_agents.training.parts.single import Learners
 from srl_envs.errors import CheckpointError, ConfigError
 
+KEEP_BEST = 1
+"""Checkpoints that stay beside the newest: those with the highest score in a look at the same update."""
 FILES = "files"
 """Key of a checkpoint's state: lengths of the run's side files, in which are times of the clock."""
 AGENTS = "agents"
@@ -88,7 +90,7 @@ class Gathered:
             self.state,
             keep=recipe.keep_checkpoints,
             score=self.score,
-            keep_best=recipe.keep_best_checkpoints,
+            keep_best=KEEP_BEST,
             whole=whole,
         )
 

@@ -150,3 +150,14 @@ def test_no_flag_is_shown_negated_above_help_for_its_opposite() -> None:
         if field.default is True and f"--no-{field.name}" not in helps[field.name]
     ]
     assert not wrong
+
+
+def test_an_option_of_an_earlier_release_is_answered_by_what_is_done_now(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["watch", "runs/one", "--every-s=2"]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(
+        "srl watch: --every-s was removed: looks at a run are a second apart."
+    )
+    assert printed.count("\n") == 1

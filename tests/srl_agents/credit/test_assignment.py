@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from srl_agents.credit import assignment
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
@@ -183,8 +184,11 @@ def test_full_cooperation_in_a_zero_sum_game_has_nothing_to_say() -> None:
     assert rows == []
 
 
-def test_adaptive_weights_are_read_before_they_move_and_find_the_zero_sum_game() -> None:
-    credit_ = assigner(mode="adaptive", cooperation=0.8, competition=0.4, adaptation_rate=0.5)
+def test_adaptive_weights_are_read_before_they_move_and_find_the_zero_sum_game(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(assignment, "ADAPTATION_RATE", 0.5)
+    credit_ = assigner(mode="adaptive", cooperation=0.8, competition=0.4)
     episodes = [episode(0, 0, (1.0, -1.0)), episode(0, 1, (-1.0, 1.0))]
     trace = [credit_.assign(episodes, "a", "a@1")[1] for _ in range(3)]
     assert [m["beta"] for m in trace] == pytest.approx([0.4, 0.2, 0.1])

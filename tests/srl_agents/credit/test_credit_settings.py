@@ -15,7 +15,6 @@ from srl_envs.reading.settings import build, dump
     [
         ({"cooperation": 1.5}, "cooperation=1.5: use 0 to 1"),
         ({"competition": -1}, "competition=-1"),
-        ({"adaptation_rate": 0}, "adaptation_rate"),
         ({"discount": 0.9}, "set level to 'turn'"),
         ({"estimator": "gae"}, "set level to 'turn'"),
         ({"normalise": "turn"}, "set level to 'turn'"),

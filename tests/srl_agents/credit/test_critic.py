@@ -31,7 +31,7 @@ def judge(turns: list[PaidTurn], values: list[list[float]], **options: Any) -> A
 
 
 def by_loops(
-    turns: list[PaidTurn], values: list[list[float]], discount: float, trace: float, across: float
+    turns: list[PaidTurn], values: list[list[float]], discount: float, trace: float
 ) -> list[list[float]]:
     """Backwards through the tokens of each episode, as the equations are written."""
     out = [[0.0] * len(own) for own in values]
@@ -42,7 +42,7 @@ def by_loops(
             for t in reversed(range(len(values[row]))):
                 last = t == len(values[row]) - 1
                 reward = turns[row].reward if last else 0.0
-                gamma, lam = (discount, across) if last else (1.0, trace)
+                gamma, lam = (discount, trace) if last else (1.0, trace)
                 delta = reward + gamma * value - values[row][t]
                 advantage = delta + gamma * lam * advantage
                 value = values[row][t]
@@ -59,15 +59,15 @@ ROWS = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(ROWS, st.floats(0.5, 1), st.floats(0, 1), st.floats(0, 1))
+@given(ROWS, st.floats(0.5, 1), st.floats(0, 1))
 def test_advantages_and_returns_are_those_of_the_loops(
-    rows: list[tuple[int, float, list[float]]], discount: float, trace: float, across: float
+    rows: list[tuple[int, float, list[float]]], discount: float, trace: float
 ) -> None:
     """Turns of several episodes may be mixed; only the order inside each counts."""
     turns = [PaidTurn(turn(len(values)), reward, episode) for episode, reward, values in rows]
     values = [values for *_, values in rows]
-    got = judge(turns, values, discount=discount, trace=trace, turn_trace=across, normalise=False)
-    expected = by_loops(turns, values, discount, trace, across)
+    got = judge(turns, values, discount=discount, trace=trace, normalise=False)
+    expected = by_loops(turns, values, discount, trace)
     for row, own in enumerate(expected):
         assert got.advantages_RT[row, : len(own)] == pytest.approx(own, abs=1e-5)
         returns = np.add(own, values[row])

@@ -78,10 +78,10 @@ def test_tokens_worked_example_with_values() -> None:
     values = np.array([[0.1, 0.2, 0.4]])
     got = gae_over_tokens(
         np.array([[1.0, 2.0]]), values, np.array([[0, 0, 1]]),
-        discount=0.9, trace=0.5, turn_trace=0.25,
+        discount=0.9, trace=0.5,
     )  # fmt: skip
     third = 2.0 - 0.4
-    second = 1.0 + 0.9 * 0.4 - 0.2 + 0.9 * 0.25 * third
+    second = 1.0 + 0.9 * 0.4 - 0.2 + 0.9 * 0.5 * third
     first = 0.2 - 0.1 + 0.5 * second
     assert got[0].tolist() == pytest.approx([first, second, third])
 

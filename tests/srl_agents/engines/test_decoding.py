@@ -26,9 +26,9 @@ from srl_agents.caching.policies.online import ONLINE
 from srl_agents.engines.embedded import row_attention
 from srl_agents.engines.embedded.captured_passes import Capture, Run
 from srl_agents.engines.embedded.decoding import Decoder
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierSettings
+from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierLimits
 from srl_agents.engines.embedded.prefix_tree import Node
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.embedded.row_attention import PassAttention, Stretch, Tails
@@ -41,9 +41,9 @@ from srl_envs.errors import MemoryLimitError, ModelError
 from tests.srl_agents.engines.captured import captured
 
 GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)
-OFF = DecodingSettings(max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9)
+OFF = DecodingRules(max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9)
 """One row at a time, and nothing is shared."""
-ONE = DecodingSettings(max_rows=1)
+ONE = DecodingRules(max_rows=1)
 
 
 def _longer(most: int, reply: Sequence[int]) -> bool:
@@ -70,7 +70,7 @@ def rows(versions: tuple[str | None, ...], count: int, seed: int = 0) -> list[Ro
 def played(
     base: BaseModel,
     asked: list[Row],
-    how: DecodingSettings,
+    how: DecodingRules,
     tiers: KVTiers | None = None,
     capture: Capture | None = None,
     **limits: Any,
@@ -113,7 +113,7 @@ VERSIONS = (None, "alice@0", "bob@0")
 )
 @given(
     how=st.builds(
-        DecodingSettings,
+        DecodingRules,
         max_rows=st.integers(1, 9),
         refill=st.booleans(),
         share_prefixes=st.booleans(),
@@ -137,7 +137,7 @@ VERSIONS = (None, "alice@0", "bob@0")
 )
 def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     players: BaseModel,
-    how: DecodingSettings,
+    how: DecodingRules,
     live_tokens: int,
     cache_bytes: int,
     host_blocks: int,
@@ -149,7 +149,7 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     for row in (*plain, *asked) if activated else ():
         row.base_tokens = len(row.prompt) - 2
     per_token = players.playing().bytes_per_token
-    tiers = KVTiers(TierSettings(host_bytes=host_blocks * BLOCK * per_token), per_token)
+    tiers = KVTiers(TierLimits(host_bytes=host_blocks * BLOCK * per_token), per_token)
     limits = {"live_tokens": live_tokens, "cache_bytes": cache_bytes}
     assert played(players, asked, how, tiers, capture, **limits) == played(players, plain, OFF)
     for row, other in zip(asked, plain, strict=True):
@@ -164,7 +164,7 @@ def test_greedy_tokens_are_the_same_where_prompts_come_back_from_slower_places(
     """Nothing stays on the device, and each prompt is read twice."""
     expected = played(players, rows(VERSIONS, 9), OFF)
     file_bytes = BLOCK * players.playing().bytes_per_token
-    limits = TierSettings(
+    limits = TierLimits(
         host_bytes=host_blocks * file_bytes,
         disk_bytes=disk_blocks * (file_bytes + 32),
         folder=tmp_path,
@@ -203,7 +203,7 @@ def test_a_long_prompt_is_attended_in_parts(
 
 
 def test_a_reply_that_needs_more_memory_than_there_is_is_refused(players: BaseModel) -> None:
-    decoder = Decoder(players.playing(), DecodingSettings(), live_tokens=40, cache_bytes=0)
+    decoder = Decoder(players.playing(), DecodingRules(), live_tokens=40, cache_bytes=0)
     fits, wide = rows((None,), 2)
     fits.prompt, wide.prompt = (5,), tuple(range(3, 40))
     decoder.require_room(fits)
@@ -221,7 +221,7 @@ def test_a_long_prompt_is_read_in_pieces_while_the_others_are_written(players: B
     for row, other in zip(whole, [*short, long], strict=True):
         row.prompt, row.ended = other.prompt, other.ended
     played(players, whole, OFF)
-    how = DecodingSettings(step_tokens=30)
+    how = DecodingRules(step_tokens=30)
     decoder = Decoder(players.playing(), how, live_tokens=10**6, cache_bytes=10**6)
     decoder.waiting.extend([*short[:2], long, *short[2:]])
     steps, apart = 0, 0
@@ -245,7 +245,7 @@ def test_the_next_request_reads_on_a_prompt_that_was_abandoned(
     for row in (one, other, again):
         row.prompt = tuple(range(3, 150))
     played(players, [one], OFF)
-    how = DecodingSettings(step_tokens=40)
+    how = DecodingRules(step_tokens=40)
     decoder = Decoder(players.playing(), how, live_tokens=10**6, cache_bytes=0)
     decoder.add(other)
     with torch.no_grad():
@@ -269,8 +269,8 @@ def test_what_comes_back_in_8_bits_writes_nearly_the_same_and_takes_less(
     near, model = 0, players.playing()
     packed = EightBits.of(model)
     for cache_bytes in (10**6, 0):
-        tiers = KVTiers(TierSettings(host_bytes=10**6, folder=tmp_path), packed.bytes_per_token)
-        how = DecodingSettings(max_rows=3, read_in_place=read_in_place, eight_bits=True)
+        tiers = KVTiers(TierLimits(host_bytes=10**6, folder=tmp_path), packed.bytes_per_token)
+        how = DecodingRules(max_rows=3, read_in_place=read_in_place, eight_bits=True)
         decoder = Decoder(model, how, tiers=tiers, live_tokens=10**6, cache_bytes=cache_bytes)
         for repeat in range(3):
             asked = rows(VERSIONS, 9)
@@ -292,7 +292,7 @@ def test_what_comes_back_in_8_bits_writes_nearly_the_same_and_takes_less(
 def test_a_time_between_tokens_that_cannot_be_held_has_rows_begin_alone_and_be_read_in_pieces(
     players: BaseModel,
 ) -> None:
-    how = DecodingSettings(max_rows=4, objectives=Objectives(between_tokens_s=1e-6))
+    how = DecodingRules(max_rows=4, objectives=Objectives(between_tokens_s=1e-6))
     decoder = Decoder(players.playing(), how, live_tokens=10**6, cache_bytes=0)
     decoder.waiting.extend(rows((None,), 24))
     live = []
@@ -309,7 +309,7 @@ def test_a_place_is_taken_at_once(players: BaseModel) -> None:
     for refill in (True, False):
         decoder = Decoder(
             players.playing(),
-            DecodingSettings(max_rows=3, refill=refill),
+            DecodingRules(max_rows=3, refill=refill),
             live_tokens=10**6,
             cache_bytes=0,
         )
@@ -327,7 +327,7 @@ def test_dropped_rows_leave_the_others_as_they_are(players: BaseModel) -> None:
     expected = played(players, rows(VERSIONS, 9), OFF)
     asked = rows(VERSIONS, 9)
     decoder = Decoder(
-        players.playing(), DecodingSettings(max_rows=4), live_tokens=10**6, cache_bytes=10**6
+        players.playing(), DecodingRules(max_rows=4), live_tokens=10**6, cache_bytes=10**6
     )
     decoder.waiting.extend(asked)
     with torch.no_grad():
@@ -369,7 +369,7 @@ def test_every_architecture_is_played_as_by_its_own_forward(config: PretrainedCo
     base = BaseModel(
         "small", model, ChatTokenizer(random_model.random_tokenizer()), lora_rank=2, lora_alpha=4
     )
-    together = DecodingSettings(max_rows=4, read_in_place=1)
+    together = DecodingRules(max_rows=4, read_in_place=1)
     # experts read numbers back, which a device refuses to capture
     capture = None if config.model_type == "mixtral" else captured
     for how, how_captured in ((OFF, None), (together, None), (together, capture)):
@@ -394,7 +394,7 @@ def test_a_pass_is_captured_once_for_many_tokens_and_again_for_other_weights(
         return captured(run)
 
     decoder = Decoder(
-        players.playing(), DecodingSettings(), capture=counted, live_tokens=10**6, cache_bytes=10**6
+        players.playing(), DecodingRules(), capture=counted, live_tokens=10**6, cache_bytes=10**6
     )
     for number, name in enumerate(VERSIONS):
         asked, steps = rows((name,), 4), 0
@@ -427,9 +427,7 @@ def test_a_long_prompt_is_overtaken_a_few_times_only(players: BaseModel) -> None
     short = rows((None,), 24)
     (long,) = rows((None,), 1, seed=9)
     long.prompt = tuple(range(3, 200))
-    decoder = Decoder(
-        players.playing(), DecodingSettings(max_rows=2), live_tokens=120, cache_bytes=0
-    )
+    decoder = Decoder(players.playing(), DecodingRules(max_rows=2), live_tokens=120, cache_bytes=0)
     decoder.waiting.extend([short[0], long, *short[1:]])
     finished: list[Row] = []
     with torch.no_grad():

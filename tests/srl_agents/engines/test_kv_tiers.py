@@ -13,7 +13,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierSettings, block_names, pays
+from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierLimits, block_names, pays
 from srl_agents.engines.embedded.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
 
@@ -34,7 +34,7 @@ def block(number: int) -> torch.Tensor:
 
 def tiers(folder: Path, host: int, disk: int) -> KVTiers:
     file_bytes = BYTES + 32
-    wanted = TierSettings(host_bytes=host * BYTES, disk_bytes=disk * file_bytes, folder=folder)
+    wanted = TierLimits(host_bytes=host * BYTES, disk_bytes=disk * file_bytes, folder=folder)
     return KVTiers(wanted, BYTES // BLOCK)
 
 
@@ -172,7 +172,7 @@ def test_a_place_that_is_slower_than_computing_is_not_used(tmp_path: Path) -> No
         now_s += 1.0
         return now_s
 
-    kept = KVTiers(TierSettings(host_bytes=9 * BYTES, folder=tmp_path), BYTES // BLOCK, clock)
+    kept = KVTiers(TierLimits(host_bytes=9 * BYTES, folder=tmp_path), BYTES // BLOCK, clock)
     kept.computed(1000, 1.0)  # a block takes 0.03 s, and each look at the clock a whole second
     kept.put(1, block(1))
     assert kept.take([1], CPU) is not None  # that it is slow has to be seen once
@@ -189,7 +189,7 @@ def test_blocks_that_never_return_are_not_written_for_long(tmp_path: Path) -> No
         now_s += 0.1
         return now_s
 
-    kept = KVTiers(TierSettings(host_bytes=999 * BYTES, folder=tmp_path), BYTES // BLOCK, clock)
+    kept = KVTiers(TierLimits(host_bytes=999 * BYTES, folder=tmp_path), BYTES // BLOCK, clock)
     kept.computed(BLOCK, 1.0)  # saves 0.9 s per return, and costs 0.1 s: one in nine must return
     kept.put(0, block(0))
     kept.take([0], CPU)
@@ -237,7 +237,7 @@ def test_names_tell_versions_and_what_the_base_reads_apart() -> None:
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="host_bytes=-1"):
-        TierSettings(host_bytes=-1)
+        TierLimits(host_bytes=-1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"disk_gib: .*file cannot be written"):
         tiers(tmp_path / "file", 0, 4)

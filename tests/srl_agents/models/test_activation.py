@@ -14,7 +14,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from srl_agents.engines.embedded.decoding_settings import DecodingSettings
+from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.embedded.rescoring import Rescorer, SampledReply
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
@@ -55,7 +55,7 @@ def base(folder: Path) -> BaseModel:
 def replies(base: BaseModel, **decoding: Any) -> list[Generation]:
     """Of both adapters and the base, to two turns of one match."""
     engine = TransformersEngine(
-        base, SamplingSettings(max_new_tokens=8, stop=()), decoding=DecodingSettings(**decoding)
+        base, SamplingSettings(max_new_tokens=8, stop=()), decoding=DecodingRules(**decoding)
     )
     versions = [base.freeze_adapter("alice"), base.freeze_adapter("bob"), None]
 

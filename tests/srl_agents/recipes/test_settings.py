@@ -320,7 +320,7 @@ def test_what_does_not_go_together_is_refused(overrides: tuple[str, ...], messag
         "credit={mode: competitive, cooperation: 0.9}",
         "credit={mode: cooperative, competition: 0.9}",
         "credit={mode: cooperative, standing: margin}",
-        "credit={mode: mixed, adaptation_rate: 0.5}",
+        "credit={mode: individual, competition: 0.7}",
         "credit={trace: 0.5}",
         "credit={estimator: leave_one_out, baseline_decay: 0.5}",
         "training={total_updates: 90}",

@@ -99,12 +99,12 @@ def batch_of(
 
 def test_ppo_judges_tokens_as_its_settings_say(base: BaseModel) -> None:
     """Two turns of two tokens, paid 1 and 2, where the critic predicts 1 everywhere."""
-    settings = PPOSettings(discount=0.5, trace=0.8, turn_trace=0.4)
+    settings = PPOSettings(discount=0.5, trace=0.8)
     played = [episode(0, 3.0, turn((65, 66), 1.0), turn((67, 68), 2.0))]
     batch, metrics, _ = batch_of(base, played, settings)
     assert isinstance(batch, CriticBatch)
     second = 2.0 - 1.0
-    first = 1.0 + 0.5 * 1.0 - 1.0 + 0.5 * 0.4 * (0.8 * second)
+    first = 1.0 + 0.5 * 1.0 - 1.0 + 0.5 * 0.8 * (0.8 * second)
     by_hand = np.array([[0.8 * first, first], [0.8 * second, second]])
     centred = (by_hand - by_hand.mean()) / by_hand.std()
     assert batch.advantages_RT == pytest.approx(centred, abs=1e-4)

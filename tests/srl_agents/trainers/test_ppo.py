@@ -428,7 +428,7 @@ def test_the_factory_makes_the_learner_of_the_settings(base: BaseModel) -> None:
         ({"critic": "own"}, "detached"),
         ({"minibatches": 0}, "minibatches"),
         ({"discount": 1.5}, "discount"),
-        ({"turn_trace": -0.1}, "turn_trace"),
+        ({"trace": -0.1}, "trace"),
         ({"value_clip": 0.0}, "value_clip"),
         ({"critic": "adapter", "gradient_checkpointing": True}, "recomputed"),
     ],

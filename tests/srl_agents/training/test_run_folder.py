@@ -40,7 +40,7 @@ RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
         {"updates": 40},
         {"device": "cpu"},
         {"rollout": RolloutSettings(concurrency=7, batch_rows=3)},
-        {"keep_checkpoints": 5, "keep_best_checkpoints": 0, "checkpoint_every": 1},
+        {"keep_checkpoints": 5, "checkpoint_every": 1},
         {"report_to": ("trackio",)},
         {"transport": FilesSettings()},
         {"evaluation": EvaluationSettings(final_pairs=1)},
