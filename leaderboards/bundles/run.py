@@ -18,7 +18,7 @@ from typing import Any
 
 from leaderboards.bundles.adaptive_seeds import APART, comparisons, stops
 from leaderboards.bundles.agent_specs import committed, is_served, version_data
-from leaderboards.bundles.agents import Entrant, build_agents
+from leaderboards.bundles.agents import Built, Entrant, build_agents
 from leaderboards.contents.fields import FieldError
 from leaderboards.contents.mistakes import moves_of
 from leaderboards.contents.record import MatchRecord, record_of
@@ -116,22 +116,14 @@ class BoardRun:
         until: str = "",
         order: Order = "exact",
     ) -> None:
-        maker, when = (ticket.request.maker, ticket.when) if ticket else ("", "")
-        declared = declared or Declared()
-        if wrong := submitter_fault(declared.submitter, maker=maker, when=when):
-            raise ConfigError(f"--submitter {declared.submitter!r}: {wrong}.")
-        limit = protocol.decoding.max_new_tokens
-        tokens = limit if max_new_tokens is None else max_new_tokens
-        if not 1 <= tokens <= limit:
-            raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
+        declared, asking = declared or Declared(), asking or Asking()
+        _check_submitter(declared, ticket)
+        tokens = _reply_tokens(protocol, max_new_tokens)
         if seeds is None:
             seeds = ticket.request.seeds if ticket else protocol.seeds
         names = [e.name for e in entrants]
-        if until and (ticket is not None or len(names) < 2):
-            raise ConfigError(
-                f"--seeds {APART} compares agents of a run for yourself: give two or more, with "
-                "--unregistered. A ticket fixes the number of seeds, so that a row's interval holds."
-            )
+        if until:
+            _check_until_apart(names, ticket)
         self.protocol, self.folder = protocol, folder
         self._entrants, self._looks = names, looks(seeds) if until else (seeds,)
         self.specs = schedule(protocol, names, seeds, ticket.draw if ticket else "")
@@ -152,16 +144,11 @@ class BoardRun:
         self._lock = _take(folder)
         try:
             self._replies = ReplyJournal(folder / REPLIES)
-            asking = replace(asking or Asking(), journal=self._replies)
+            asking = replace(asking, journal=self._replies)
             built = build_agents(protocol, entrants, tokens, asking)
             if ticket and (wrong := ticket.fault(protocol, committed(built.versions), seeds)):
                 raise TicketError(f"{wrong}. Register these agents and draw again.")
-            agents = [version_data(version) for version in built.versions]
-            AGENTS.check(agents)
-            self.header = _start(folder, wanted, agents, command)
-            if STOPPED in self.header:
-                self._stop(self.header[STOPPED])
-            self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}
+            self._begin(wanted, built, command)
         except BaseException:
             if hasattr(self, "_replies"):
                 self._replies.close()
@@ -169,23 +156,28 @@ class BoardRun:
             raise
         self._policies, self._loop = built.policies, EventLoop()
         self._served = frozenset(v.agent_id for v in built.versions if is_served(v))
-        contents = {version.agent_id: version.contents for version in built.versions}
-        self._runner = Rollouts(
-            built.policies,
-            loop=self._loop,
-            root_seed=ROOT_SEED,
-            order=order,
-            contents=contents,
-        )
+        alike: dict[str, Any] = {
+            "loop": self._loop,
+            "root_seed": ROOT_SEED,
+            "contents": {version.agent_id: version.contents for version in built.versions},
+        }
+        self._runner = Rollouts(built.policies, order=order, **alike)
         self._free = Rollouts(
             built.policies,
-            loop=self._loop,
-            root_seed=ROOT_SEED,
-            contents=contents,
             order="free",
             concurrency=asking.in_flight,
             reply_deadline_s=_PATIENCE_S,
+            **alike,
         )
+
+    def _begin(self, wanted: dict[str, Any], built: Built, command: str) -> None:
+        """Write the header of a new run, or take up one that the folder holds."""
+        agents = [version_data(version) for version in built.versions]
+        AGENTS.check(agents)
+        self.header = _start(self.folder, wanted, agents, command)
+        if STOPPED in self.header:
+            self._stop(self.header[STOPPED])
+        self.done = {r.spec.match_id for r in read_journal(self.folder, self.specs, repair=True)}
 
     def play(self, progress: Progress | None = None) -> None:
         """Play what is missing.
@@ -298,6 +290,31 @@ class BoardRun:
         self._loop.close()
         self._replies.close()
         os.close(self._lock)
+
+
+def _check_submitter(declared: Declared, ticket: Ticket | None) -> None:
+    """Raise `ConfigError` for a submitter's name that is reserved."""
+    maker, when = (ticket.request.maker, ticket.when) if ticket else ("", "")
+    if wrong := submitter_fault(declared.submitter, maker=maker, when=when):
+        raise ConfigError(f"--submitter {declared.submitter!r}: {wrong}.")
+
+
+def _reply_tokens(protocol: Protocol, max_new_tokens: int | None) -> int:
+    """Tokens of a reply at most; `ConfigError` for more than the protocol allows."""
+    limit = protocol.decoding.max_new_tokens
+    tokens = limit if max_new_tokens is None else max_new_tokens
+    if not 1 <= tokens <= limit:
+        raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
+    return tokens
+
+
+def _check_until_apart(names: Sequence[str], ticket: Ticket | None) -> None:
+    """Raise `ConfigError` for a run that cannot stop when its agents are apart."""
+    if ticket is not None or len(names) < 2:
+        raise ConfigError(
+            f"--seeds {APART} compares agents of a run for yourself: give two or more, with "
+            "--unregistered. A ticket fixes the number of seeds, so that a row's interval holds."
+        )
 
 
 @contextmanager

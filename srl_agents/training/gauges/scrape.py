@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from srl_agents.metrics.prometheus import Gauge
 from srl_agents.training.gauges.live_run import RunState, under
 
 
 def gauges_of(state: RunState) -> list[Gauge]:
     """One gauge for each thing that a look has; what it has not is left out."""
-    run = {"run": state.run}
+    return [
+        *_progress(state),
+        *_processes(state),
+        *_waiting(state),
+        *_conductor(state),
+        *_cache(state),
+        *_speed(state),
+        _one(state, "srl_versions", "Versions that lie where engines open them", state.versions),
+        _each(
+            state, "srl_faults", "Met in the last update", "fault", dict.fromkeys(state.faults, 1.0)
+        ),
+    ]
 
-    def each(name: str, what: str, label: str, values: dict[str, float]) -> Gauge:
-        return Gauge(
-            name=name, what=what, samples=[(run | {label: k}, v) for k, v in values.items()]
-        )
 
+def _one(state: RunState, name: str, what: str, value: float | None) -> Gauge:
+    """A gauge of one number; without a sample where it is unknown."""
+    samples = [] if value is None else [({"run": state.run}, float(value))]
+    return Gauge(name=name, what=what, samples=samples)
+
+
+def _each(state: RunState, name: str, what: str, label: str, values: Mapping[str, float]) -> Gauge:
+    """A gauge with a sample per key, which stands under the label."""
+    samples = [({"run": state.run, label: key}, float(value)) for key, value in values.items()]
+    return Gauge(name=name, what=what, samples=samples)
+
+
+def _progress(state: RunState) -> list[Gauge]:
+    done = "Updates that were reported, or matches of a population that were stored"
+    return [
+        _one(state, "srl_done", done, state.done),
+        _one(state, "srl_whole", "Updates or matches in all", state.whole),
+        _one(state, "srl_silent_seconds", "Since something was last written", state.silent_s),
+    ]
+
+
+def _processes(state: RunState) -> list[Gauge]:
+    """Of this machine, each once although several names lead to it; then workers of a cluster."""
     processes = {
         f"{process.role} {process.pid}": (
-            run | {"role": process.role, "pid": str(process.pid)},
+            {"run": state.run, "role": process.role, "pid": str(process.pid)},
             process,
         )
         for process in state.processes
     }
-    found = [
-        Gauge(
-            name="srl_done",
-            what="Updates that were reported, or matches of a population that were stored",
-            samples=[(run, float(state.done))],
-        ),
-        Gauge(
-            name="srl_whole", what="Updates or matches in all", samples=[(run, float(state.whole))]
-        ),
-        Gauge(
-            name="srl_silent_seconds",
-            what="Since something was last written",
-            samples=[] if state.silent_s is None else [(run, state.silent_s)],
-        ),
+    return [
         Gauge(
             name="srl_alive",
             what="Processes of the run on this machine",
@@ -51,72 +70,87 @@ def gauges_of(state: RunState) -> list[Gauge]:
             what="Resident memory",
             samples=[(labels, p.memory_mib * 2**20) for labels, p in processes.values()],
         ),
+        _each(
+            state, "srl_workers", "Workers of a cluster, by what they do", "doing", state.workers
+        ),
     ]
-    queues = {queue.name: queue for queue in state.queues}
+
+
+def _waiting(state: RunState) -> list[Gauge]:
+    """Queues, what was spent of limits, and how old rows were."""
+    done = {queue.name: queue.done for queue in state.queues}
+    whole = {queue.name: queue.whole for queue in state.queues}
+    spent, staleness = (
+        "Tokens and seconds of processors so far",
+        "Mean age of the rows learned from",
+    )
     return [
-        *found,
-        each("srl_workers", "Workers of a cluster, by what they do", "doing", state.workers),
-        each(
-            "srl_queue_done",
-            "Done of what waits",
-            "queue",
-            {k: float(q.done) for k, q in queues.items()},
-        ),
-        each(
-            "srl_queue_whole",
-            "All that waits",
-            "queue",
-            {k: float(q.whole) for k, q in queues.items()},
-        ),
-        each("srl_spent", "Tokens and seconds of processors so far", "limit", state.spent),
-        each(
-            "srl_staleness_steps", "Mean age of the rows learned from", "learner", state.staleness
-        ),
-        each(
+        _each(state, "srl_queue_done", "Done of what waits", "queue", done),
+        _each(state, "srl_queue_whole", "All that waits", "queue", whole),
+        _each(state, "srl_spent", spent, "limit", state.spent),
+        _each(state, "srl_staleness_steps", staleness, "learner", state.staleness),
+    ]
+
+
+def _conductor(state: RunState) -> list[Gauge]:
+    seen = state.conductor
+    return [
+        _each(
+            state,
             "srl_conductor_requests",
             "Requests of the last update, by the engine that they went to",
             "instance",
-            under("requests/", state.conductor),
+            under("requests/", seen),
         ),
-        Gauge(
-            name="srl_conductor_known_block_share",
-            what="Of the prompts' blocks of the last update, those that the chosen engine must have had",
-            samples=[(run, v) for k, v in state.conductor.items() if k == "known_share"],
+        _one(
+            state,
+            "srl_conductor_known_block_share",
+            "Of the prompts' blocks of the last update, those that the chosen engine must have had",
+            seen.get("known_share"),
         ),
-        Gauge(
-            name="srl_conductor_moved_requests",
-            what="Of the last update, those that another engine was asked for again",
-            samples=[(run, v) for k, v in state.conductor.items() if k == "moved"],
+        _one(
+            state,
+            "srl_conductor_moved_requests",
+            "Of the last update, those that another engine was asked for again",
+            seen.get("moved"),
         ),
-        each(
+    ]
+
+
+def _cache(state: RunState) -> list[Gauge]:
+    seen = state.cache
+    return [
+        _each(
+            state,
             "srl_prompt_tokens",
             "Of the last update, by where their keys and values came from",
             "source",
-            under("prompt_tokens/", state.cache),
+            under("prompt_tokens/", seen),
         ),
-        each(
+        _each(
+            state,
             "srl_cache_hit_share",
             "Of the last update's prompt tokens, in the engine's cache and with one without limit",
             "cache",
             {
-                "possible" if k.endswith("/possible") else "engine": v
-                for k, v in state.cache.items()
-                if k.startswith("cache_share")
+                "possible" if key.endswith("/possible") else "engine": value
+                for key, value in seen.items()
+                if key.startswith("cache_share")
             },
         ),
-        each(
+        _each(
+            state,
             "srl_cache_blocks",
             "Of vLLM's prefix cache, that came and went in the last update",
             "event",
-            under("cache_blocks/", state.cache),
+            under("cache_blocks/", seen),
         ),
-        each("srl_phase_share", "Of the last update's time", "phase", state.phases),
-        each("srl_tokens_per_second", "In the last update", "work", state.rates),
-        each("srl_seconds", "Of the last update", "work", state.seconds),
-        Gauge(
-            name="srl_versions",
-            what="Versions that lie where engines open them",
-            samples=[(run, float(state.versions))],
-        ),
-        each("srl_faults", "Met in the last update", "fault", dict.fromkeys(state.faults, 1.0)),
+    ]
+
+
+def _speed(state: RunState) -> list[Gauge]:
+    return [
+        _each(state, "srl_phase_share", "Of the last update's time", "phase", state.phases),
+        _each(state, "srl_tokens_per_second", "In the last update", "work", state.rates),
+        _each(state, "srl_seconds", "Of the last update", "work", state.seconds),
     ]
