@@ -170,8 +170,8 @@ class Budgets:
             if (agent, env_id) not in self._told:
                 self._told.add((agent, env_id))
                 self._say(
-                    f"decisions met with {agent} in {env_id} do not fork any more: what is left of its "
-                    f"budget of {self._budgets[agent].requests} requests does not cover the branches."
+                    f"not all decisions met with {agent} in {env_id} fork any more: what is left of its "
+                    f"budget of {self._budgets[agent].requests} requests does not cover all branches."
                 )
         return _without(branches, gone)
 

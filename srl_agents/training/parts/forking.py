@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -146,9 +147,9 @@ class Forking:
     def _branches(
         self, chosen: Sequence[_Decision], covered: Covered
     ) -> tuple[list[_Decision], list[MatchSpec]]:
-        """Decisions whose branches are covered, and these in their order."""
-        own = [
-            [
+        """As many decisions as are covered with all of their branches, and these in their order."""
+        own = {
+            (d.episode.spec.match_id, d.place): [
                 branch_spec(
                     d.episode,
                     d.place,
@@ -159,12 +160,25 @@ class Forking:
                 for k in range(1, self._settings.alternatives)
             ]
             for d in chosen
-        ]
-        kept = {spec.match_id for spec in covered([spec for specs in own for spec in specs])}
-        left = [
-            (d, specs) for d, specs in zip(chosen, own, strict=True) if specs[0].match_id in kept
-        ]
-        return [d for d, _ in left], [spec for _, specs in left for spec in specs]
+        }
+
+        def branches(decisions: Sequence[_Decision]) -> list[MatchSpec]:
+            return [s for d in decisions for s in own[d.episode.spec.match_id, d.place]]
+
+        whole = branches(chosen)
+        kept = {spec.match_id for spec in covered(whole)}
+        if len(kept) == len(whole):
+            return [*chosen], whole
+        left = [d for d in chosen if branches([d])[0].match_id in kept]
+        dear = sorted(
+            (d for d in chosen if branches([d])[0].match_id not in kept),
+            key=lambda d: (d.episode.spec.env_id, d.episode.spec.seats, self._rank(d), d.place),
+        )
+        for _, alike in groupby(dear, key=lambda d: (d.episode.spec.env_id, d.episode.spec.seats)):
+            left += _most(list(alike), lambda more: _all(covered, branches([*left, *more])))  # noqa: B023
+        taken = {id(d) for d in left}
+        found = [d for d in chosen if id(d) in taken]
+        return found, branches(found)
 
     def _decisions(self, episode: Episode, learners: Collection[str]) -> list[_Decision]:
         """Decisions of learning seats that were made in this match, in order; if joint, one per step."""
@@ -221,6 +235,21 @@ class Forking:
     def _draws(self, episode: Episode, *more: int) -> np.random.Generator:
         match = int(episode.spec.match_id[:15], 16)
         return np.random.default_rng([self._seed, match, *more])
+
+
+def _most(
+    ranked: Sequence[_Decision], fits: Callable[[Sequence[_Decision]], bool]
+) -> Sequence[_Decision]:
+    """The longest beginning that fits; fewer always fit where more do."""
+    low, high = 0, len(ranked)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(ranked[:middle]) else (low, middle - 1)
+    return ranked[:low]
+
+
+def _all(covered: Covered, specs: Sequence[MatchSpec]) -> bool:
+    return len(covered(specs)) == len(specs)
 
 
 def answered(rounds: Rounds, episodes: Sequence[Episode]) -> list[MatchSpec] | None:

@@ -174,6 +174,32 @@ def test_decisions_whose_branches_no_budget_covers_do_not_fork(path: str) -> Non
     assert Forking(settings, 0).play([other], {ALICE}, table, covered) == []
 
 
+def test_as_many_decisions_fork_as_a_budget_covers_drawn_by_the_seed() -> None:
+    """Room for five branches is room for two decisions of two branches each."""
+    paid = [
+        replace(PARENT, spec=replace(PARENT.spec, seed=k, seats=(ALICE, "openai:m@here")))
+        for k in range(4)
+    ]
+
+    def covered(specs: Sequence[MatchSpec]) -> list[MatchSpec]:
+        dear = [spec for spec in specs if "openai:m@here" in spec.seats]
+        return [*specs] if len(dear) <= 5 else [spec for spec in specs if spec not in dear]
+
+    found = []
+    for seed in (0, 0, 1, 2):
+        table = Table()
+        Forking(ForkSettings(alternatives=3), seed).play([PARENT, *paid], {ALICE}, table, covered)
+        (specs,) = table.rounds
+        assert len([s for s in specs if s.seats == PARENT.spec.seats]) == 6
+        found.append(
+            [(s.seed, s.branch.decision) for s in specs if s.branch and "openai:m@here" in s.seats]
+        )
+        assert len(found[-1]) == 4
+        assert len(set(found[-1])) == 2
+    assert found[0] == found[1]
+    assert found[0] != found[2] or found[0] != found[3]
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [

@@ -127,7 +127,7 @@ def test_branches_that_a_budget_does_not_cover_are_left_out_and_said_once(tmp_pa
     assert not lines
     assert budgets.covered([bot, *three]) == budgets.covered([*three, bot]) == [bot]
     assert len(lines) == 1
-    assert f"met with {AGENT} in nim-v0 do not fork any more" in lines[0]
+    assert f"not all decisions met with {AGENT} in nim-v0 fork any more" in lines[0]
 
 
 def test_where_requests_are_written_down_a_kill_counts_what_was_sent(tmp_path: Path) -> None:
