@@ -37,7 +37,7 @@ class NewKind:
     ending: str
     """What the new class's name ends in."""
     group: str
-    """Group of entry points."""
+    """Group of entry points; empty where the package's name is enough."""
     extra: str
     """Extra of SRL that its test needs."""
     test: str
@@ -228,6 +228,31 @@ def test_the_transport_keeps_its_contract(tmp_path: Path) -> None:
         file="transport.py",
         word="zipped",
     ),
+    "taskset": NewKind(
+        article="a",
+        topic="neighbours",
+        example="",
+        ending="",
+        group="",
+        extra="verifiers",
+        test="""import NAME
+import verifiers.v1 as vf
+from srl_envs.adapters.verifiers import SRLEnvConfig
+
+
+def test_verifiers_finds_the_games_by_the_name_of_the_package() -> None:
+    config = SRLEnvConfig(
+        taskset={"id": "NAME", "game": "nim-v0", "split": "eval"}, bots={"player_1": "middle"}
+    )
+    env = vf.load_environment(config)
+    assert isinstance(env, NAME.SRLEnv)
+    assert len(list(env.taskset.take(3))) == 3
+""",
+        use=(
+            "    vf-eval NAME --env.taskset.game nim-v0 --env.bots.player-1 middle -n 20\n\n"
+            "verifiers, and trainers on it such as prime-rl, play any game of SRL with it"
+        ),
+    ),
     "protocol": NewKind(
         article="a",
         topic="submit_to_a_leaderboard",
@@ -263,6 +288,11 @@ def test_its_references_are_played_bundled_and_verified(tmp_path: Path) -> None:
 }
 """Kinds by the word of the command."""
 
+_TASKSET = """
+from srl_envs.adapters.verifiers import SRLEnv, SRLTaskset
+
+__all__ = ["SRLEnv", "SRLTaskset"]
+"""
 _TAKEN = {*sys.stdlib_module_names, "srl_envs", "srl_agents", "leaderboards", "test", "tests"}
 """Names with another meaning, whatever is installed; a package's own tests lie in ``tests``."""
 
@@ -306,7 +336,7 @@ def files(kind: str, name: str) -> Mapping[str, str]:
     package = {
         "pyproject.toml": _project(made, kind, name, title),
         "README.md": _page(made, kind, name, _filled(made.use, names), title),
-        f"{name}/__init__.py": start,
+        f"{name}/__init__.py": start + (_TASKSET if kind == "taskset" else ""),
         f"tests/test_{name}.py": _filled(made.test, names),
     }
     if made.example:
@@ -381,6 +411,7 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
 def _project(made: NewKind, kind: str, name: str, title: str) -> str:
     target = f"{name}.{kind}:{title}{'Settings' * made.settings}"
     target = {"env": f"{name}.environments", "protocol": f"{name}.protocols"}.get(kind, target)
+    entry = f'[project.entry-points."{made.group}"]\n{name} = "{target}"\n\n' if made.group else ""
     data = f'\n[tool.setuptools.package-data]\n{name} = ["protocols/*.json"]\n'
     needed = f"{DISTRIBUTION}[{made.extra}]" if made.extra else DISTRIBUTION
     return f"""[build-system]
@@ -398,10 +429,7 @@ dependencies = ["{needed}"]
 [project.optional-dependencies]
 test = ["pytest>=8"]
 
-[project.entry-points."{made.group}"]
-{name} = "{target}"
-
-[tool.setuptools]
+{entry}[tool.setuptools]
 packages = ["{name}"]
 {data * (kind == "protocol")}"""
 

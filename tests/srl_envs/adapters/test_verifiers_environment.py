@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 import re
+import subprocess
 import sys
 import threading
 import tomllib
@@ -26,6 +28,7 @@ from verifiers.v1.serve import EnvClient, env_config_data, serve_env
 from verifiers.v1.utils.loaders import resolve_env_config
 
 import srl_envs
+from srl_agents.cli.scaffold.packages import files
 from srl_envs.adapters.verifiers import SRLEnvConfig, SRLTasksetConfig
 from srl_envs.errors import ConfigError
 from tests.srl_envs.adapters import neighbours_guide
@@ -310,3 +313,16 @@ def test_tasks_are_seeds_and_a_wrong_game_fails_at_once() -> None:
         with pytest.raises((ConfigError, LookupError), match=reason):
             vf.load_environment(broken())
     assert SRLTasksetConfig().split == "train"
+
+
+def test_a_new_package_of_tasks_passes_its_own_test(tmp_path: Path) -> None:
+    for path, text in files("taskset", "my_games").items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    root = Path(srl_envs.__file__).parents[1]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{tmp_path}:{root}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
