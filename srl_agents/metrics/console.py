@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -26,6 +27,8 @@ _COLUMNS = (
 )
 _SPARKS = "▁▂▃▄▅▆▇█"
 _SCORE_BOT = "score_bot:"
+_SILENT_S = 30.0
+"""After so long without a line, a phase prints how far it is, where no terminal shows it."""
 
 
 class _Output(Console):
@@ -43,6 +46,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         updates: of the whole run.
         console: to print on; standard output if absent.
         advice: what to do after an end that no exception reports.
+        clock: seconds from any beginning.
     """
 
     def __init__(
@@ -51,9 +55,12 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         updates: int,
         console: Console | None = None,
         advice: Callable[[], str] = str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.console = console or _Output()
-        self._advice = advice
+        self._advice, self._clock = advice, clock
+        self._printed_s = clock()
+        """When the last line was printed."""
         self._title = title
         self._updates = updates
         self._live = self.console.is_terminal
@@ -88,12 +95,16 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
     def phase(self, name: str, total: int | None = None) -> None:
         """Begin to show a phase of ``total`` steps."""
         self._progress.reset(self._phase, description=name, total=total, completed=0)
-        if not self._live and total is None:
-            self.console.print(name, highlight=False)
+        if total is None:
+            self._print(name)
 
     def advance(self, steps: int = 1) -> None:
         """``steps`` of the present phase are done."""
         self._progress.advance(self._phase, steps)
+        if not self._live and self._clock() - self._printed_s >= _SILENT_S:
+            task = self._progress.tasks[self._phase]
+            of = "" if task.total is None else f" of {task.total:.0f}"
+            self._print(f"{task.description}: {task.completed:.0f}{of}")
 
     def resume(self, done: int) -> None:
         """Updates that were done before this process started."""
@@ -109,8 +120,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
                 rewards.append(values["reward"])
             scores = {k: v for k, v in values.items() if k.startswith("score_")}
             self._scores.setdefault(learner, {}).update(scores)
-        if not self._live:
-            self.console.print(_line(record), highlight=False, soft_wrap=True)
+        self._print(_line(record))
 
     def close(self) -> None:
         """Does nothing: no resource is held."""
@@ -119,6 +129,12 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
     def say(self, text: str) -> None:
         """Print a line above the live view."""
         self.console.print(text, highlight=False)
+
+    def _print(self, text: str) -> None:
+        """Print a line where no terminal shows the view."""
+        if not self._live:
+            self._printed_s = self._clock()
+            self.console.print(text, highlight=False, soft_wrap=True)
 
     def say_last(self, text: str) -> None:
         """Say why the process ends now, from another thread; comes back when it is said."""

@@ -51,6 +51,24 @@ def test_without_a_terminal_each_update_is_one_line() -> None:
         assert part in lines[0]
 
 
+def test_without_a_terminal_a_long_phase_says_every_half_minute_how_far_it_is() -> None:
+    out, now = io.StringIO(), [0.0]
+    with ConsoleView("t", 9, Console(file=out, width=200), clock=lambda: now[0]) as view:
+        view.phase("final round robin", 600)
+        for _ in range(5):
+            now[0] += 10.0
+            view.advance(20)
+        assert out.getvalue() == "final round robin: 60 of 600\n"
+        now[0] += 10.0
+        view.advance(20)
+        view.write(record(4))
+        now[0] += 20.0
+        view.advance(20)
+    lines = out.getvalue().splitlines()
+    assert lines[1] == "final round robin: 120 of 600"
+    assert [line.startswith("update 4/9") for line in lines] == [False, False, True]
+
+
 def test_the_live_view_shows_every_learner_and_keeps_old_scores() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=140)
