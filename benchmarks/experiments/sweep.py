@@ -171,7 +171,7 @@ def _git(*arguments: str) -> str:
 def _train(arguments: list[str]) -> int:
     from srl_agents.cli.train import main
 
-    return main([*arguments, "--allow-nothing-learned"])
+    return main([*arguments, "--set", "survival.allow_nothing_learned=true"])
 
 
 def _slug(name: str) -> str:

@@ -6,16 +6,22 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from leaderboards.cli.shared.options import BoardOptions, BundlesOptions, ReplayOptions
+from leaderboards.cli.shared.options import (
+    BoardOptions,
+    BundlesOptions,
+    LevelOptions,
+    ReplayOptions,
+)
 from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
+from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from leaderboards.bundles.verify import Verdict
@@ -33,11 +39,9 @@ beside each bundle what was checked and when.
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishOptions(BundlesOptions, BoardOptions, ReplayOptions, JSONOptions):
+class PublishOptions(BundlesOptions, BoardOptions, LevelOptions, ReplayOptions, JSONOptions):
     """Bundles to publish, and the board."""
 
-    level: Literal["L2", "L3"] = "L2"
-    """Level to which bundles are verified."""
     reason: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
     """Reason to record in the changelog."""
 
@@ -47,6 +51,8 @@ def main(argv: list[str]) -> int:
     options = read_options(
         PublishOptions, command="srl leaderboard publish", description=DESCRIPTION, argv=argv
     )
+    if options.level < "L2":
+        raise ConfigError(f"--level {options.level}: a board takes L2 or L3.")
 
     from leaderboards.boards.archive import describe, read_board
     from leaderboards.bundles.submission import find_bundles

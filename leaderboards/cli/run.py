@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -16,6 +16,7 @@ from leaderboards.cli.shared.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
 from srl_agents.engines.endpoint.settings import RequestSettings
+from srl_agents.engines.protocol import OrderSettings
 from srl_agents.interrupts import naming
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -50,7 +51,13 @@ Each environment gets a folder below DIR. Interrupted, or killed? The same comma
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(
-    OutOptions, GamesOptions, EntrantOptions, RequestSettings, ReplyOptions, JSONOptions
+    OutOptions,
+    GamesOptions,
+    EntrantOptions,
+    OrderSettings,
+    RequestSettings,
+    ReplyOptions,
+    JSONOptions,
 ):
     """Agents, environments and limits of a run."""
 
@@ -61,9 +68,6 @@ class RunOptions(
     """Register the agents now, with the board in this folder, whose key is on this machine."""
     unregistered: bool = False
     """Play public seeds for yourself: no board takes the result."""
-    order: Literal["exact", "free"] = "exact"
-    """exact: all matches advance together, and replies are the same each time; free: none waits for another,
-    which is faster, and a model's replies may differ by rounding."""
     attempts: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Declare how many runs this one is chosen from."""
     training_data: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from leaderboards.cli.shared.options import BundlesOptions, ReplayOptions
+from leaderboards.cli.shared.options import BundlesOptions, LevelOptions, ReplayOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
@@ -41,11 +41,8 @@ exit codes: 0 all accepted, 1 one rejected, 2 a mistake in the command or someth
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(BundlesOptions, ReplayOptions, JSONOptions):
+class VerifyOptions(BundlesOptions, LevelOptions, ReplayOptions, JSONOptions):
     """Bundles to check, and the level."""
-
-    level: Literal["L0", "L1", "L2", "L3"] = "L2"
-    """Level to check up to."""
 
 
 def main(argv: list[str]) -> int:

@@ -20,7 +20,10 @@ T = TypeVar("T")
 _HELP = ("-h", "--help")
 _SET = "set"
 """The option with which a command changes settings of a recipe."""
-_REMOVED = {"srl watch --every-s": "looks at a run are a second apart"}
+_REMOVED = {
+    "srl watch --every-s": "looks at a run are a second apart. Leave it out",
+    "srl train --allow-nothing-learned": "write --set survival.allow_nothing_learned=true",
+}
 """Command and option of an earlier release -> what is done now."""
 _EVERYWHERE = f"{OPTION}: refuse files that name code from outside SRL; any command takes it."
 _RULE = re.compile(r"[─-]{3,}")
@@ -88,7 +91,7 @@ def _removed(command: str, argv: Sequence[str]) -> str:
     for word in argv:
         option = word.partition("=")[0]
         if now := _REMOVED.get(f"{command} {option}"):
-            return f"{option} was removed: {now}. Leave it out."
+            return f"{option} was removed: {now}."
     return ""
 
 

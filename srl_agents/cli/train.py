@@ -50,8 +50,6 @@ class TrainOptions(NewRunOptions, TrialOptions):
     """Write a torch profiler's trace of one update to RUN/profile."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """Train and play on a Ray cluster: auto, local, or HOST:PORT of its head."""
-    allow_nothing_learned: bool = False
-    """End a run without any optimizer step with exit code 0, and export it."""
 
 
 def main(argv: list[str]) -> int:
@@ -77,7 +75,6 @@ def train(options: TrainOptions) -> int:
             force=options.force,
             profile=options.profile,
             ray=options.ray,
-            allow_nothing_learned=options.allow_nothing_learned,
         )
     except FaultError as error:
         print(f"srl train: {error}", file=sys.stderr)
@@ -90,8 +87,8 @@ def train(options: TrainOptions) -> int:
     why = "".join(f" {name}: {reason}." for name, reason in sorted(outcome.reasons.items()))
     print(
         f"srl train: nothing was learned: no learner took a step in {run.recipe.updates} updates.{why} "
-        f"Nothing was exported. `srl doctor {run.folder}` shows what to change; --allow-nothing-learned "
-        "ends such a run with 0.",
+        f"Nothing was exported. `srl doctor {run.folder}` shows what to change; --set "
+        "survival.allow_nothing_learned=true ends such a run with 0.",
         file=sys.stderr,
     )
     return NOTHING_LEARNED
@@ -121,7 +118,6 @@ def try_out(options: TrainOptions) -> int:
         overrides=options.set,
         data=options.data,
         more=options.more,
-        allow_nothing_learned=options.allow_nothing_learned,
     )
     recipe = request.read(look=False)
 

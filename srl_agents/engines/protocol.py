@@ -8,9 +8,10 @@ machine is its own affair; the caller sees only `Generation`. The author of an e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
+from srl_agents.caching.objectives import Objectives
 from srl_agents.models.prompt import EarlierTurn, Example
 from srl_agents.records import Served, WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError
@@ -27,6 +28,26 @@ class ReplySettings:
     temperature: float = 1.0
     """Logits are divided by it; the trainer of the same base uses the same. 0 is greedy, with
     log-probabilities at temperature 1; learners need more than 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderSettings:
+    """In which order matches advance. Without slots, as `ReplySettings`."""
+
+    order: Literal["exact", "free"] = "exact"
+    """``exact``: matches advance in lockstep, and replies are the same each time, bit for bit. ``free``: no
+    match waits for the slowest, such as an endpoint, which is faster; repeatable in seeds and schedule, not
+    in rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveSettings:
+    """Times that an engine holds. Without slots, as `ReplySettings`."""
+
+    objectives: Objectives = field(default_factory=Objectives)
+    """Times to hold; a run without any waits for nothing but room. The embedded engine plans its steps by
+    them, not in order ``exact``, whose steps do not depend on a clock. For vLLM, a conductor before servers
+    keeps requests waiting by what it learned of whole replies."""
 
 
 @dataclass(frozen=True, kw_only=True)

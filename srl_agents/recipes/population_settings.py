@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
-from srl_agents.engines.protocol import ReplySettings
+from srl_agents.engines.protocol import OrderSettings, ReplySettings
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.matchmaking.population import MatchmakingSettings
 from srl_agents.league.settings import require
 from srl_agents.recipes.sections.base_models import NAME, is_name
-from srl_agents.recipes.sections.environment import GameOptions, match_options, surroundings
+from srl_agents.recipes.sections.environment import (
+    GameOptions,
+    RunSettings,
+    match_options,
+    surroundings,
+)
 from srl_envs import spec
 
 
@@ -33,24 +38,17 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PopulationRecipe(GameOptions, ReplySettings):
+class PopulationRecipe(RunSettings, GameOptions, ReplySettings, OrderSettings):
     """Agents of one environment that play each other until a number of matches is reached."""
 
-    name: str
-    """Names the run's folder."""
     env: str
     """Registered environment id."""
     agents: tuple[AgentSettings, ...]
     """The agents that play."""
-    seed: int = 0
-    """Root of the schedule and of all sampling."""
     matches: int = 1024
     """Rounded up to whole blocks."""
     matchmaking: MatchmakingSettings = field(default_factory=MatchmakingSettings)
     """Settings that choose the agents of each match."""
-    order: Literal["exact", "free"] = "exact"
-    """``exact``: matches of a batch advance in lockstep. ``free``: no match waits for the slowest, such as an
-    endpoint; repeatable in seeds and schedule, not in rounding."""
     workers: int = 0
     """Processes that play; 0 plays in the league's own."""
     batch: int = 16

@@ -42,7 +42,7 @@ from srl_agents.recipes.sections.base_models import (
     names_on,
     placement_facts,
 )
-from srl_agents.recipes.sections.environment import GameOptions
+from srl_agents.recipes.sections.environment import GameOptions, RunSettings
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
 from srl_agents.recipes.sections.fork_choice import ForkSettings
 from srl_agents.recipes.sections.games import Game, GameSettings, Shared, resolved
@@ -71,13 +71,11 @@ from srl_envs.reading.settings import Removed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LeagueRecipe(GameOptions):
+class LeagueRecipe(RunSettings, GameOptions):
     """Several learners on one base or several, trained against each other, their past and bots."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
     removed: ClassVar[Removed] = {"keep_best_checkpoints": (1, "set keep_checkpoints")}
-    name: str = field(metadata={STAND_IN: "unnamed"})
-    """Names the run's folder."""
     env: str = ""
     """Registered environment id of the only game. It has no default: either this or ``environments`` is
     there."""
@@ -92,8 +90,6 @@ class LeagueRecipe(GameOptions):
     models: dict[str, ModelSettings] = field(default_factory=dict)
     """Instead of ``model``: several bases by the names that they get in the league, each with its learners
     and what is different on it. See docs/guides/several_models.md."""
-    seed: int = 0
-    """Root of all randomness of the run."""
     learners: Annotated[tuple[str, ...], NAMED] = ()
     """Names of those that learn (letters, digits and underscores), or how many, 1 to 8. Absent: two, or those
     of ``models``."""

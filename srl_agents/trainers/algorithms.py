@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.kinds import Kinds, Section, settings_of
-from srl_agents.trainers.prefix_sharing import ShareSetting
-from srl_agents.trainers.update_settings import UpdateSettings
+from srl_agents.trainers.update_settings import PrefixSettings, UpdateSettings
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class ReferenceSettings(AlgorithmSettings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TokenLossSettings(ReferenceSettings):
+class TokenLossSettings(ReferenceSettings, PrefixSettings):
     """Updates on tokens with advantages: what GRPO and PPO have in common."""
 
     clip_high: float | None = None
@@ -126,9 +125,6 @@ class TokenLossSettings(ReferenceSettings):
     loss cispo they are cut at clip_high itself."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prefixes: ShareSetting = "auto"
-    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
-    model's attention takes a mask per token, and rows are not packed. Gradients differ by rounding."""
     log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
     """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
     reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from srl_agents.trainers.prefix_sharing import ShareSetting
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.reading.settings import Removed, refuse_unread
 
@@ -126,6 +127,15 @@ class UpdateSettings:
             "save_strategy": "no",
             "logging_strategy": "no",
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixSettings:
+    """How rows with a common beginning are read. Without slots: other settings have another base, too."""
+
+    share_prefixes: ShareSetting = "auto"
+    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
+    model's attention takes a mask per token, and rows are not packed. Gradients differ by rounding."""
 
 
 def check_positive(settings: Any, *names: str) -> None:

@@ -131,7 +131,19 @@ def test_training_against_it(
         f"  budgets: {{'{agent}': {{requests: 1000}}}}}}\n"
         f"evaluation: {{every: 1, pairs: 1, final_pairs: 1, bots: [], agents: ['{agent}']}}\n"
     )
-    assert main(["train", str(recipe), "--out", str(run), "--allow-nothing-learned"]) == 0
+    assert (
+        main(
+            [
+                "train",
+                str(recipe),
+                "--out",
+                str(run),
+                "--set",
+                "survival.allow_nothing_learned=true",
+            ]
+        )
+        == 0
+    )
     assert main(["report", str(run)]) == 0
     require_hidden(search, tmp_path, capsys, least_files=2)
 

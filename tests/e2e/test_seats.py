@@ -129,7 +129,17 @@ def train(tmp_path: Path, base: Path, agent: str, updates: int = 1) -> int:
     )
     out = str(tmp_path / "run")
     longer = ["--set", f"updates={updates}"]
-    return main(["train", str(recipe), "--out", out, "--allow-nothing-learned", *longer])
+    return main(
+        [
+            "train",
+            str(recipe),
+            "--out",
+            out,
+            "--set",
+            "survival.allow_nothing_learned=true",
+            *longer,
+        ]
+    )
 
 
 @pytest.mark.slow

@@ -217,10 +217,10 @@ def _(stage: Stage) -> int:
                        "rollout.max_new_tokens=2", "scale_advantages=false")  # fmt: skip
 
 
-@injection("the same, with `--allow-nothing-learned`", "", "go_on", 0)
+@injection("the same, with `survival.allow_nothing_learned`", "", "go_on", 0)
 def _(stage: Stage) -> int:
     return stage.train("training={algorithm: grpo}", "updates=1", "env=nim-v0", "env_options={}",
-                       "rollout.max_new_tokens=2", options=["--allow-nothing-learned"])  # fmt: skip
+                       "rollout.max_new_tokens=2", "survival.allow_nothing_learned=true")  # fmt: skip
 
 
 @injection("no reply was ever accepted", "never_accepted", "stop", 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -105,6 +105,14 @@ class ReplayOptions:
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
     ] = ()
     """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions:
+    """How far bundles are checked."""
+
+    level: Literal["L0", "L1", "L2", "L3"] = "L2"
+    """Level to check up to; a board takes bundles that were checked to L2 or L3."""
 
 
 @dataclass(frozen=True, kw_only=True)

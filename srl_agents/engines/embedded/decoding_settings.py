@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import get_args
 
-from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.policies.online import Eviction
+from srl_agents.engines.protocol import ObjectiveSettings
 from srl_envs.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepSettings:
+class StepSettings(ObjectiveSettings):
     """What a step may do. All of it changes speed, and of replies the rounding at most."""
 
     eviction: Eviction = "lru"
@@ -21,9 +21,6 @@ class StepSettings:
     step_tokens: int = 4096
     """Prompt tokens that one pass computes at most. A longer prompt is read in pieces, and replies that are
     being written get a token with each: with fewer, these wait less, and the long prompt waits longer."""
-    objectives: Objectives = field(default_factory=Objectives)
-    """Times to hold; a run without any waits for nothing but room. Not in order ``exact``, whose steps
-    do not depend on a clock."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from srl_agents.engines.endpoint.prices import Price
+from srl_agents.engines.protocol import ReplySettings
 from srl_agents.records import canonical_json
 from srl_envs.errors import ConfigError
 
@@ -98,17 +99,13 @@ class RequestSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndpointSettings(ServedModelSettings, RequestSettings):
+class EndpointSettings(ServedModelSettings, RequestSettings, ReplySettings):
     """One served model, and how it writes."""
 
     account: Account
     """The server that is asked, and its limits."""
     model: str
     """Name of the model at the server."""
-    temperature: float = 1.0
-    """Temperature of sampling; 0 is greedy."""
-    max_new_tokens: int = 128
-    """Tokens per reply at most, thoughts not counted."""
     stop: tuple[str, ...] = ("</action>",)
     """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
     retries: int = 6

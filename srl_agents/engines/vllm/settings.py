@@ -6,14 +6,14 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
-from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.endpoint.settings import is_address, without_credentials
+from srl_agents.engines.protocol import ObjectiveSettings
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm.memory_share import BESIDE_TRAINER
 from srl_agents.engines.vllm.options import VLLMStartOptions, server_settings
@@ -61,7 +61,7 @@ class VLLMEngineSettings(EngineSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLLMSettings(VLLMEngineSettings, VLLMStartOptions):
+class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
     """A vLLM server that samples every learner's replies through its own LoRA adapter.
 
     Its batches are its own affair, so runs repeat seeds and schedule and not rounding.
@@ -77,10 +77,6 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions):
     urls: tuple[str, ...] = ()
     """Addresses of further servers of the same model: each reply is asked of the one that has most of its
     prompt in its prefix cache and not too much to do. All hold every version."""
-    objectives: Objectives = field(default_factory=Objectives)
-    """Times to hold: a conductor before the servers, or before the one, keeps requests waiting by what it
-    learned of whole replies. What a step of vLLM reads of prompts is vLLM's own ``--max-num-batched-tokens``
-    (``arguments``)."""
 
     def __post_init__(self) -> None:
         VLLMEngineSettings.__post_init__(self)

@@ -12,6 +12,7 @@ from srl_agents.league.matchmaking.row_passes import NO_ROWS, RowCounts
 from srl_agents.records import canonical_json
 from srl_envs import make
 from srl_envs.errors import ConfigError
+from srl_envs.reading.recovery import STAND_IN
 
 Wrappers = tuple[dict[str, Any], ...]
 _NOT_OPTIONS = {
@@ -22,6 +23,16 @@ _NOT_OPTIONS = {
 """Options of `srl_envs.make` that a recipe has no use for, and what to do instead."""
 _PLAIN = (type(None), bool, int, float, str)
 """Kinds of defaults that are the same whenever they are written alike."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """A run's name and randomness. Without slots, so that recipes may derive from it."""
+
+    name: str = field(metadata={STAND_IN: "unnamed"})
+    """Names the run's folder."""
+    seed: int = 0
+    """Root of all randomness of the run: of its schedule, of sampling and of learning."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from srl_agents.engines.protocol import FilterSettings
+from srl_agents.engines.protocol import FilterSettings, OrderSettings
 from srl_agents.league.settings import require
 from srl_agents.recipes.sections import other_names
 
@@ -15,7 +15,7 @@ _MOST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RolloutSettings(FilterSettings):
+class RolloutSettings(FilterSettings, OrderSettings):
     """How experience is collected for one update."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.ROLLOUT
@@ -23,9 +23,6 @@ class RolloutSettings(FilterSettings):
     """Start states per learner and update; each has one opponent."""
     group_size: int = 8
     """Attempts per start state; their mean is the baseline."""
-    order: Literal["exact", "free"] = "exact"
-    """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: no match waits
-    for the slowest; repeatable in seeds and schedule, not in rounding."""
     concurrency: int = 128
     """Matches that are live at once."""
     batch_rows: int = 64

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from srl_agents.league.settings import require
 from srl_agents.sharing.exchange_settings import ExchangeSettings
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.supervised.sft_settings import SFTSettings
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread
+
+TURNS = 2
+"""Most turns of one demonstration, from the beginning of its episode; ``max_tokens`` limits all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,8 +29,6 @@ class SharingSettings:
     """Episodes (pairs, for dpo) that a learner is shown per round, the best of all others'."""
     window: int = 10
     """Updates after which an episode is too old to be shown."""
-    turns: int = 2
-    """Only demonstrations: most turns of one episode, from its beginning."""
     max_tokens: int = 256
     """Only demonstrations: most tokens that they add to a prompt; the best are taken first."""
     steps: int = 1
@@ -39,20 +40,20 @@ class SharingSettings:
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
     """Only rollouts: weights of the rows of others."""
 
+    removed: ClassVar[Removed] = {"turns": (TURNS, "set sharing.max_tokens")}
+
     def __post_init__(self) -> None:
-        for name in ("every", "top", "window", "turns", "max_tokens", "steps"):
+        for name in ("every", "top", "window", "max_tokens", "steps"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
         if self.kind == "rollouts":
-            names = ("every", "top", "window", "turns", "max_tokens", "steps", "sft", "dpo")
+            names = ("every", "top", "window", "max_tokens", "steps", "sft", "dpo")
             refuse_unread(self, *names, because="rollouts are exchanged in every update")
             return
         refuse_unread(self, "exchange", because=f"kind {self.kind!r} exchanges no rows")
         if self.kind == "demonstrations":
             refuse_unread(self, "steps", "sft", "dpo", because="demonstrations take no steps")
             return
-        refuse_unread(
-            self, "turns", "max_tokens", because=f"kind {self.kind!r} adds nothing to prompts"
-        )
+        refuse_unread(self, "max_tokens", because=f"kind {self.kind!r} adds nothing to prompts")
         other = "dpo" if self.kind == "sft" else "sft"
         refuse_unread(self, other, because=f"kind {self.kind!r} does not read it")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from srl_agents.trainers.prefix_sharing import ShareSetting
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
+    PrefixSettings,
     UpdateSettings,
     check_one_of,
     check_positive,
@@ -17,7 +17,7 @@ from srl_agents.trainers.update_settings import (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SFTSettings(UpdateSettings):
+class SFTSettings(UpdateSettings, PrefixSettings):
     """Updates on replies that others wrote. Names are ours; `to_trl` translates them."""
 
     learning_rate: float = 1e-3
@@ -27,10 +27,6 @@ class SFTSettings(UpdateSettings):
     loss_type: Literal["nll", "dft"] = "nll"
     """``nll`` is maximum likelihood; ``dft`` weighs each token by its own probability, so that what
     the learner finds impossible moves it less (arXiv:2508.05629)."""
-
-    share_prefixes: ShareSetting = "auto"
-    """Read what rows of a micro-batch begin with alike once instead of once per row. ``auto``: where the
-    model's attention takes a mask per token. Gradients differ by rounding."""
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)

@@ -13,7 +13,7 @@ from srl_agents.credit.preferences import (
 )
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import Example
-from srl_agents.recipes.sections.sharing import SharingSettings
+from srl_agents.recipes.sections.sharing import TURNS, SharingSettings
 from srl_agents.records import Episode
 from srl_agents.sharing.board import Board, Notice
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
@@ -138,7 +138,7 @@ class Sharing:
         fitting: list[Example] = []
         base = self.learners[name].base
         bare = len(base.encode_prompt(""))
-        for example in reversed(examples_of(notices, self.settings.turns)):  # best first
+        for example in reversed(examples_of(notices, TURNS)):  # best first
             longer = [example, *fitting]
             if len(base.encode_prompt("", tuple(longer))) - bare > self.settings.max_tokens:
                 break

@@ -121,6 +121,7 @@ def test_an_unknown_recipe_names_the_nearest_shipped_one() -> None:
 NEEDED: dict[str, dict[str, Any]] = {
     "LeagueRecipe": {"name": "r", "model": "tiny", "env": "nim-v0"},
     "PlayedExamplesSettings": {"bot": "strong"},
+    "SharingSettings": {"kind": "demonstrations"},
 }
 """Class -> settings without a default."""
 

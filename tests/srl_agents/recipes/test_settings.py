@@ -326,7 +326,7 @@ def test_what_does_not_go_together_is_refused(overrides: tuple[str, ...], messag
         "training={total_updates: 90}",
         "training={reference: start}",
         "training={algorithm: ppo, reference: start}",
-        "sharing={kind: sft, turns: 3}",
+        "sharing={kind: sft, max_tokens: 3}",
         "sharing={kind: sft, dpo: {learning_rate: 1.0}}",
         "sharing={kind: demonstrations, steps: 2}",
     ],
