@@ -22,13 +22,11 @@ from srl_agents.own_folders import rename_durably
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import plain_json
-from srl_agents.training.folder.layout import RECIPE
+from srl_agents.training.folder.layout import ORIGIN, RECIPE
 from srl_agents.training.folder.model_cards import base_of
 from srl_envs import foreign_code
 from srl_envs.errors import ConfigError, SRLError
 
-ORIGIN = "origin.json"
-"""File of a pulled folder: from where it came, and which commit."""
 _LOCK = ".lock"
 _CODE = ("auto_mapping", "megatron_config")
 """Keys of an adapter's configuration with which PEFT imports a module that they name; SRL writes none."""

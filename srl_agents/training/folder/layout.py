@@ -32,6 +32,8 @@ FOLDERS: Mapping[str, str] = {"lora": "adapters", "full": "models"}
 """Exported weights within a run's folder, by what learns."""
 BEST = "-best"
 """Follows a learner's name for its best, not its last, weights."""
+ORIGIN = "origin.json"
+"""File of a folder that `srl pull` fetched: from where it came, and which commit."""
 _UNFINISHED = f"{RECIPE}.tmp"
 _BEFORE = (_UNFINISHED, REPLIES, SENT)
 """Files that may exist before the recipe does."""
@@ -47,9 +49,14 @@ def check_folder(recipe: Recipe, folder: Path) -> None:
     """Refuse a folder that holds something else than a run that this recipe may continue.
 
     Raises:
-        ConfigError: it holds another run, or no run but other files.
+        ConfigError: it holds another run, one that was pulled, or no run but other files.
     """
     path = folder / RECIPE
+    if (folder / ORIGIN).is_file():
+        raise ConfigError(
+            f"{folder} was pulled from a hub, without checkpoints: a run cannot go on there. Train its "
+            f"recipe from the start, with --out FOLDER for another folder: srl train {path}"
+        )
     if path.is_file():
         _check_recipe(recipe, path)
     elif folder.exists() and (

@@ -153,6 +153,9 @@ def test_a_run_goes_and_comes_back_and_its_adapter_loads_with_plain_peft(
     assert (pulled / ADAPTER).read_bytes() == (run / ADAPTER).read_bytes()
     assert main(["pull", "me/small", "--out", "shared"]) == 0
     assert "nothing was fetched" in capsys.readouterr().out
+    before = (pulled / "metrics.jsonl").read_bytes()
+    assert "a run cannot go on there" in faults(capsys, "train", pulled)
+    assert (pulled / "metrics.jsonl").read_bytes() == before
     agent = f"tiny+{pulled / 'adapters/alice'}"
     assert main(["play", "nim-v0", agent, "random", "--quiet", "--max-new-tokens", "8"]) == 0
 
