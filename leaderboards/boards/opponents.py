@@ -94,14 +94,13 @@ def _unknown(name: str, protocol: str, names: set[str], aside: str = "") -> Conf
 
 
 def opponent_settings(
-    one: Published, *, model: str = "", weight: float = 1.0, prompt_file: Path | None = None
+    one: Published, *, model: str = "", prompt_file: Path | None = None
 ) -> dict[str, Any]:
     """Settings of a recipe that meet an agent.
 
     Args:
         one: from a board.
         model: MODEL or MODEL+ADAPTER that has its weights, where the board does not hold them.
-        weight: beside the other kinds of opponents.
         prompt_file: file to write the agent's prompt to, if it has one.
 
     Raises:
@@ -114,7 +113,7 @@ def opponent_settings(
             "meet what it serves today, name it in opponents.agents as openai:MODEL@URL, with a budget."
         )
     if not is_model(agent):
-        return {"opponents": {"bots": {str(agent.spec["bot"]): weight}}}
+        return {"opponents": {"bots": {str(agent.spec["bot"]): 1.0}}}
     if SHOWN in agent.spec and prompt_file is None:
         raise ConfigError(
             f"{agent.agent_id!r} is shown a prompt, which must be written down somewhere: give --out."
@@ -123,7 +122,7 @@ def opponent_settings(
     if SHOWN in agent.spec:
         name = ModelName(name.model, name.adapter, str(prompt_file))
     pinned = {part: agent.spec[part] for part in PINNED if agent.spec[part] is not None}
-    return {"opponents": {"agents": {str(name): weight}, "pinned": {str(name): pinned}}}
+    return {"opponents": {"agents": {str(name): 1.0}, "pinned": {str(name): pinned}}}
 
 
 def _named(one: Published, model: str) -> ModelName:

@@ -29,8 +29,6 @@ class OpponentOptions(BoardAgentOptions, FingerprintOptions, ResultOptions):
 
     model: str = ""
     """MODEL or MODEL+ADAPTER with its weights, where the board does not hold them."""
-    weight: float = 1.0
-    """Weight beside the other kinds of opponents."""
 
 
 def main(argv: list[str]) -> int:
@@ -49,8 +47,6 @@ def main(argv: list[str]) -> int:
         raise ConfigError(
             f"{options.board} is not a board: give the folder that `publish` writes to."
         )
-    if not options.weight > 0:
-        raise ConfigError(f"--weight {options.weight:g}: use more than 0.")
     check_mentioned(options.board, options.agent, options.protocol)
     board = read_board(options.board)
     if options.fingerprint and options.fingerprint != board.fingerprint:
@@ -59,9 +55,7 @@ def main(argv: list[str]) -> int:
         )
     found = published(board, options.agent, options.protocol)
     prompt = None if options.out is None else options.out.with_suffix(".prompt.json").resolve()
-    settings = opponent_settings(
-        found, model=options.model, weight=options.weight, prompt_file=prompt
-    )
+    settings = opponent_settings(found, model=options.model, prompt_file=prompt)
     sampling = found.agent.spec.get("sampling")
     played = f"; sampled there with {dict(sampling)}" if sampling else ""
     text = (

@@ -22,6 +22,7 @@ _SET = "set"
 """The option with which a command changes settings of a recipe."""
 _REMOVED = {
     "srl watch --every-s": "looks at a run are a second apart. Leave it out",
+    "srl leaderboard opponent --weight": "change it in the file of --out",
     "srl train --allow-nothing-learned": "write --set survival.allow_nothing_learned=true",
 }
 """Command and option of an earlier release -> what is done now."""

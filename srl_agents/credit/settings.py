@@ -16,8 +16,19 @@ ADAPTATION_RATE = 0.1
 """Mode adaptive: share of the way to its target that a weight moves per update, so about ten updates."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DiscountSettings:
+    """How later pay counts earlier. Without slots: PPO's settings have another base, too."""
+
+    discount: float = 1.0
+    """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted. In ``credit`` only with
+    level turn."""
+    trace: float = 0.95
+    """GAE's lambda, in [0, 1]. In ``credit`` only of estimator gae."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CreditSettings:
+class CreditSettings(DiscountSettings):
     """What an update climbs, L + beta * C + gamma * P, and against which baseline."""
 
     mode: Mode = "individual"
@@ -44,10 +55,6 @@ class CreditSettings:
     """Only estimators of other packages: what they read."""
     level: Literal["episode", "turn"] = "episode"
     """One advantage per episode, or one per turn from what was paid from there on."""
-    discount: float = 1.0
-    """Only level turn: of the next turn's worth, in (0, 1]."""
-    trace: float = 0.95
-    """Only estimator gae: its lambda in [0, 1]."""
     baseline_decay: float = 0.95
     """Only role_baseline and gae: how much of the old running mean one return leaves, in [0, 1)."""
     normalise: Literal["none", "agent", "turn"] = "none"

@@ -63,16 +63,21 @@ class FilterSettings(ReplySettings):
     """Only tokens of at least this share of the largest probability. Source: arXiv:2407.01082."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StopTextSettings:
+    """Where replies end. Without slots, as `ReplySettings`."""
+
+    stop: tuple[str, ...] = ("</action>",)
+    """Texts that end a reply; they stay in it, also where a server drops them."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SamplingSettings(FilterSettings):
+class SamplingSettings(FilterSettings, StopTextSettings):
     """How replies are sampled. The trainer of the same base must use the same temperature.
 
     The filters apply in the order top-k, top-p, min-p, to the probabilities at the temperature, as in
     transformers and vLLM; what is left is divided by its sum.
     """
-
-    stop: tuple[str, ...] = ("</action>",)
-    """Texts that end a reply; they stay in it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):

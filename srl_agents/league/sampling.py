@@ -15,7 +15,7 @@ Array axis: ``N`` opponents.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -33,6 +33,15 @@ FLOOR = 0.02
 """Share of all draws that is spread evenly, whatever the sampler prefers."""
 KAPPA = 4.0
 """Games that the prior of a win rate is worth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerSettings:
+    """What a sampler reads beside its view. Without slots, so that other settings may derive from it."""
+
+    sampler_options: dict[str, Any] = field(default_factory=dict)
+    """Options of the sampler, for example ``{low: 1, high: 4}`` of ``lagged``, or
+    ``{weights: {"bot:strong": 1}}`` of ``fixed``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

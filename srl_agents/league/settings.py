@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from srl_agents.agents.grammar import BOT, BotName, HumanName, parse
 from srl_agents.league.retention import RetentionSettings
-from srl_agents.league.sampling import find_sampler
+from srl_agents.league.sampling import SamplerSettings, find_sampler
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import Removed
 
@@ -109,7 +109,7 @@ class PinnedSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OpponentSettings:
+class OpponentSettings(SamplerSettings):
     """Whom a learner meets in training: relative weights of kinds of opponent."""
 
     preset: Preset = ""
@@ -134,8 +134,6 @@ class OpponentSettings:
     """Agent here or in ``evaluation.agents`` -> what it must be; a run that finds another does not begin."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
-    sampler_options: dict[str, Any] = field(default_factory=dict)
-    """Options of the sampler, for example ``{low: 1, high: 4}`` of ``lagged``."""
     prior: Literal["even", "ratings"] = "ratings"
     """What few games are shrunk to: one half, or what ratings from looks and payoffs expect."""
     past_limit: int = 6

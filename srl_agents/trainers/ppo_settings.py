@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from srl_agents.credit.settings import DiscountSettings
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, TokenLossSettings
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
@@ -29,7 +30,7 @@ CRITICS = ("detached", "shared", "base", "adapter")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PPOSettings(TokenLossSettings):
+class PPOSettings(TokenLossSettings, DiscountSettings):
     """Updates with a critic. Names are ours; `to_trl` translates them. Source: arXiv:1707.06347."""
 
     algorithm: Literal["ppo"] = "ppo"
@@ -44,10 +45,6 @@ class PPOSettings(TokenLossSettings):
     kl_correction: bool = True
     """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it,
     which makes its gradient that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate")."""
-    discount: float = 1.0
-    """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
-    trace: float = 0.95
-    """GAE's lambda, in [0, 1]."""
     critic: Literal["detached", "shared", "base", "adapter"] = "detached"
     """What the value head reads: the policy's last hidden state without or with gradient, that of
     the frozen base, or that of an adapter of its own."""

@@ -137,9 +137,9 @@ def test_the_command_writes_the_settings_of_a_recipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, board = tmp_path / "o.yaml", str(PUBLISHED)
-    assert main(["opponent", board, "tiny", "--weight", "0.5", "--out", str(out)]) == 0
+    assert main(["opponent", board, "tiny", "--out", str(out)]) == 0
     opponents = yaml.safe_load(out.read_text())["opponents"]
-    assert opponents["agents"] == {"tiny": 0.5}
+    assert opponents["agents"] == {"tiny": 1.0}
     assert set(opponents["pinned"]["tiny"]) == {"base_sha256", "prompt", "tokenizer"}
     assert main(["opponent", board, "bot:strong", "--protocol", "nim-v0"]) == 0
     assert "bots:\n    strong: 1.0" in capsys.readouterr().out

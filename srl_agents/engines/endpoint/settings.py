@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from srl_agents.engines.endpoint.prices import Price
-from srl_agents.engines.protocol import ReplySettings
+from srl_agents.engines.protocol import ReplySettings, StopTextSettings
 from srl_agents.records import canonical_json
 from srl_envs.errors import ConfigError
 
@@ -99,15 +99,13 @@ class RequestSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndpointSettings(ServedModelSettings, RequestSettings, ReplySettings):
+class EndpointSettings(ServedModelSettings, RequestSettings, ReplySettings, StopTextSettings):
     """One served model, and how it writes."""
 
     account: Account
     """The server that is asked, and its limits."""
     model: str
     """Name of the model at the server."""
-    stop: tuple[str, ...] = ("</action>",)
-    """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
     retries: int = 6
     """Further tries where the server is busy, fails or is silent."""
     price: Price | None = None

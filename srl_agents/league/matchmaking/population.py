@@ -9,16 +9,15 @@ Matches come in blocks. The sampler reads the blocks before its own, so `next_ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from typing import Any
 
 import numpy as np
 
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.pair_record import PairRecord, expected_scores, mean_points
-from srl_agents.league.sampling import find_sampler
+from srl_agents.league.sampling import SamplerSettings, find_sampler
 from srl_agents.league.settings import require
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError, StoreError
@@ -27,7 +26,7 @@ SCHEDULE = "league"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MatchmakingSettings:
+class MatchmakingSettings(SamplerSettings):
     """Settings of matchmaking in a population."""
 
     evaluation_share: float = 0.5
@@ -35,8 +34,6 @@ class MatchmakingSettings:
     sampler: str = "pfsp_variance"
     """Whom a main meets in the other matches: one of `srl_agents.league.sampling.SAMPLERS`, or
     ``package.module:function``."""
-    sampler_options: dict[str, Any] = field(default_factory=dict)
-    """Options of the sampler, for example ``{weights: {"bot:strong": 1}}`` of ``fixed``."""
     block: int = 64
     """Matches between two looks of the sampler at the results."""
 
