@@ -415,23 +415,29 @@ class TrainingBatch:
     """Extent of the batch that these rows are a share of; None for a whole batch."""
     seats_R: NDArray[np.int64] | None = None
     """Seat in which each row was written; None where that is unknown."""
+    games_R: NDArray[np.str_] | None = None
+    """Name of the game of each row; None where all are of one, or that is unknown."""
 
     @property
     def rows(self) -> int:
         """R."""
         return len(self.prompt_ids_RP)
 
-    def by_seat(self) -> dict[int, Self]:
-        """Seat -> the share of the rows that were written in it; empty where seats are unknown.
+    def by_seat(self) -> dict[tuple[str, int], Self]:
+        """(game, seat) -> the share of the rows that were written there; empty where seats are unknown.
 
-        The gradients of all of them add up to that of the whole.
+        The game is empty where all rows are of one. The gradients of all shares add up to that of the whole.
         """
-        seats_R = self.seats_R
+        seats_R, games_R = self.seats_R, self.games_R
         if seats_R is None:
             return {}
+        names_R = np.full(self.rows, "") if games_R is None else games_R
+        places = sorted({*zip(names_R.tolist(), seats_R.tolist(), strict=True)})
         return {
-            int(seat): replace(self.take(np.flatnonzero(seats_R == seat)), whole=self.extent)
-            for seat in np.unique(seats_R)
+            (game, seat): replace(
+                self.take(np.flatnonzero((names_R == game) & (seats_R == seat))), whole=self.extent
+            )
+            for game, seat in places
         }
 
     @property

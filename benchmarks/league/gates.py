@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     settings, table = PromotionSettings(), Table(options.json)
-    print(settings.line)
+    print(settings.line())
     kinds(table, settings.against_best, options.runs)
     rules(table, replace(settings.against_best, least=1), max(50, options.runs // 5))
     strengths(table, settings, options.runs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from srl_agents.records import (
     Episode,
     ExchangedBatch,
     ForeignTurn,
+    MatchSpec,
     TrainingBatch,
     Turn,
     WeightVersion,
@@ -74,23 +75,32 @@ def training_batch(
     )
 
 
-def with_seats(batch: Rows, turns: Sequence[Turn], episodes: Sequence[Episode]) -> Rows:
-    """The batch with the seat of each row.
+def with_seats(
+    batch: Rows,
+    turns: Sequence[Turn],
+    episodes: Sequence[Episode],
+    game_of: Callable[[MatchSpec], str] | None = None,
+) -> Rows:
+    """The batch with the seat of each row, and its game where there are several.
 
     Args:
         batch: one row per turn.
         turns: in the order of the rows, the very objects of the episodes.
         episodes: in which they were played.
+        game_of: name of a match's game; None: all are of one.
     """
-    seat_of = {
-        id(turn): trajectory.seat
+    place_of = {
+        id(turn): (trajectory.seat, "" if game_of is None else game_of(episode.spec))
         for episode in episodes
         for trajectory in episode.trajectories
         for turn in trajectory.turns
     }
-    if any(id(turn) not in seat_of for turn in turns):  # credit of one's own may make new ones
+    if any(id(turn) not in place_of for turn in turns):  # credit of one's own may make new ones
         return batch
-    return replace(batch, seats_R=np.array([seat_of[id(turn)] for turn in turns]))
+    seats, games = zip(*(place_of[id(turn)] for turn in turns), strict=True)
+    return replace(
+        batch, seats_R=np.array(seats), games_R=None if game_of is None else np.array(games)
+    )
 
 
 def exchanged_batch(

@@ -53,7 +53,12 @@ class CreditByGame:
     """
 
     def __init__(self, credits: Mapping[str, Credit], game_of: Callable[[MatchSpec], str]) -> None:
-        self._credits, self._game_of = dict(credits), game_of
+        self._credits, self.game_of = dict(credits), game_of
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one game."""
+        return len(self._credits) > 1
 
     @property
     def settings(self) -> CreditSettings:
@@ -98,16 +103,23 @@ class CreditByGame:
         """In the order of the games, so that rows do not depend on who was drawn first."""
         found: dict[str, list[Episode]] = {game: [] for game in self._credits}
         for episode in episodes:
-            found[self._game_of(episode.spec)].append(episode)
+            found[self.game_of(episode.spec)].append(episode)
         return {game: own for game, own in found.items() if own}
 
     def _together(self, by_game: Mapping[str, tuple[int, Metrics]]) -> Metrics:
-        if len(self._credits) == 1:
+        if not self.several:
             return next((metrics for _, metrics in by_game.values()), {})
         together = mean_metrics(list(by_game.values()))
         for game, (_, metrics) in by_game.items():
             together |= {f"game/{game}/{name}": value for name, value in metrics.items()}
         return together
+
+
+def games_of(credit: Credit) -> Callable[[MatchSpec], str] | None:
+    """Which game a match is of, where rows of several make one batch."""
+    if isinstance(credit, CreditByGame) and credit.several:
+        return credit.game_of
+    return None
 
 
 def mean_metrics(weighted: Sequence[tuple[int, Metrics]]) -> Metrics:

@@ -43,12 +43,20 @@ class BudgetSettings:
 
     requests: int
     """Most replies that the run may request."""
+    tokens: int | None = None
+    """Read and written, thoughts included; absent: they are not limited. Replies whose endpoint does not
+    report them count as the longest possible."""
     cost: float | None = None
-    """In the currency of the price file, which must list the model; absent: only requests are counted."""
+    """In the currency of the price file, which must list the model; absent: it is not limited."""
+    games: dict[str, float] = field(default_factory=dict)
+    """Game -> share of each limit that its matches may use; absent games have no limit of their own."""
 
     def __post_init__(self) -> None:
         require(self.requests >= 1, f"requests={self.requests}: use 1 or more.")
+        require(self.tokens is None or self.tokens >= 1, f"tokens={self.tokens}: use 1 or more.")
         require(self.cost is None or self.cost > 0, f"cost={self.cost}: use more than 0.")
+        for game, share in self.games.items():
+            require(0 < share <= 1, f"games.{game}={share}: use a share above 0, at most 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

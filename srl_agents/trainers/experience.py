@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.credit.batches import training_batch, with_seats
-from srl_agents.credit.by_game import Credit
+from srl_agents.credit.by_game import Credit, games_of
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.token_weights import Teaching, importance_weights, teacher_advantages
 from srl_agents.records import Episode, TrainingBatch
@@ -73,7 +73,7 @@ class AdvantageRows:
         own = self.learners[learner]
         settings, pad_id = self.credit.settings, own.base.tokenizer.pad_token_id
         batch = training_batch(learner, rows, pad_id, thoughts=settings.train_thoughts)
-        batch = with_seats(batch, [turn for turn, _ in rows], episodes)
+        batch = with_seats(batch, [turn for turn, _ in rows], episodes, games_of(self.credit))
         batch, more = weighed(settings, own, batch, teaching)
         return batch, values | more
 

@@ -220,7 +220,7 @@ class AdapterLearner(ABC, Generic[B]):
             FaultError: the loss or the gradient is not finite.
         """
         norm = self.gradient_norm
-        if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
+        if not np.isfinite([norm, loss, norm_of(_gradients(self._extras.values()))]).all():
             raise FaultError(
                 f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
                 f"{norm}. Train again with a lower learning_rate or max_grad_norm.",
@@ -329,7 +329,7 @@ class AdapterLearner(ABC, Generic[B]):
     @property
     def gradient_norm(self) -> float:
         """Norm of the gradients of the adapter's tensors, before clipping."""
-        return _gradient_norm(self._parameters)
+        return norm_of(_gradients(self._parameters))
 
     @property
     def gradients(self) -> dict[str, torch.Tensor]:
@@ -472,8 +472,13 @@ def _sound(tensors: Iterable[torch.Tensor]) -> bool:
     return bool(torch.stack([tensor.abs().max() for tensor in own]).max() < _LARGEST)
 
 
-def _gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> float:
-    return get_total_norm([p.grad for p in parameters if p.grad is not None]).item()
+def _gradients(parameters: Iterable[torch.nn.Parameter]) -> list[torch.Tensor]:
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def norm_of(gradients: Iterable[torch.Tensor]) -> float:
+    """Norm of all of them as one vector."""
+    return get_total_norm([*gradients]).item()
 
 
 def _clip(parameters: Iterable[torch.nn.Parameter], most: float) -> None:

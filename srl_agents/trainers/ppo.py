@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trl import GRPOConfig
 
 from srl_agents.credit.batches import training_batch, with_seats
-from srl_agents.credit.by_game import Credit
+from srl_agents.credit.by_game import Credit, games_of
 from srl_agents.credit.critic import explained_variance, judged
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, Episode, TrainingBatch
@@ -295,7 +295,7 @@ class CriticRows:
             own.base.tokenizer.pad_token_id,
             thoughts=self.credit.settings.train_thoughts,
         )
-        rows = with_seats(rows, [paid.turn for paid in turns], episodes)
+        rows = with_seats(rows, [paid.turn for paid in turns], episodes, games_of(self.credit))
         judgement = judged(
             rows,
             turns,

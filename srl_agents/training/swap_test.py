@@ -1,4 +1,4 @@
-"""The swap test: learners with seats of their own exchange them.
+"""The swap test: learners with seats of their own exchange them, in every game of a run.
 
 A team whose members took on roles loses when they exchange seats; one whose members learned the same does
 not. Source: AT-GRPO, arXiv:2510.11062, whose two agents fall from 96 to 6 % solved. A *return* is
@@ -44,19 +44,15 @@ class SwapTest:
     """Learner -> its mean return in its own seats minus that in others'."""
 
 
-def learners_with_seats(run: Path) -> tuple[Game, dict[int, Player], dict[int, Player]]:
-    """The game of a run, and for each seat the learner that holds it and what that learner began as.
+def learners_with_seats(
+    run: Path,
+) -> tuple[tuple[Game, ...], dict[int, Player], dict[int, Player]]:
+    """The games of a run, and for each seat the learner that holds it and what that learner began as.
 
     Raises:
         ConfigError: there is nothing to exchange, and why.
     """
     recipe, players = players_of([run])
-    (game, *others) = recipe.games
-    if others:
-        raise ConfigError(
-            f"{run} plays {len(recipe.games)} games: seats can be exchanged only in a run of one "
-            "game."
-        )
     starts = {player.label: player for player in players if not player.run}
     held: dict[int, Player] = {}
     for player in players:
@@ -67,9 +63,10 @@ def learners_with_seats(run: Path) -> tuple[Game, dict[int, Player], dict[int, P
             f"{run}: no two learners have seats of their own, so an exchange would change nothing. "
             "Give them seats in the recipe, for example `seats: {alice: [0], bob: [1]}`."
         )
-    if missing := set(range(game.seats)) - set(held):
-        raise ConfigError(f"{run}: no learner holds seat {min(missing)} of {game.env_id}.")
-    return game, held, {seat: starts[player.start] for seat, player in held.items()}
+    for game in recipe.games:
+        if missing := set(range(game.seats)) - set(held):
+            raise ConfigError(f"{run}: no learner holds seat {min(missing)} of {game.env_id}.")
+    return recipe.games, held, {seat: starts[player.start] for seat, player in held.items()}
 
 
 def swap_matches(
@@ -139,27 +136,37 @@ def swap_result(game: Game, held: Mapping[int, Player], episodes: Sequence[Episo
 
 def swap_test(
     run: Path, seeds: int, progress: Callable[[int, int], None] = lambda _done, _all: None
-) -> SwapTest:
-    """Let the exported learners of a finished run exchange seats on eval seeds.
+) -> list[SwapTest]:
+    """Let the exported learners of a finished run exchange seats on eval seeds, in each game.
 
     Args:
         run: its folder.
-        seeds: each is played in own seats, in exchanged ones, and by what the learners began as.
-        progress: called with matches that have ended, and all.
+        seeds: of each game; each is played in own seats, in exchanged ones, and by what the learners began
+        as. progress: called with matches that have ended, and all.
 
     Raises:
         ConfigError: there is nothing to exchange, and why.
         ModelError: a model or adapter cannot be loaded.
     """
-    game, held, starts = learners_with_seats(run)
+    games, held, starts = learners_with_seats(run)
     recipe, _ = players_of([run])
-    specs = swap_matches(game, held, starts, seeds)
+    specs = {game.name: swap_matches(game, held, starts, seeds) for game in games}
     players = {player.label: player for player in (*held.values(), *starts.values())}
-    return swap_result(game, held, play_players(recipe, list(players.values()), specs, progress))
+    together = [spec for own in specs.values() for spec in own]
+    played = play_players(recipe, list(players.values()), together, progress)
+    by_match = {episode.spec.match_id: episode for episode in played}
+    return [
+        swap_result(
+            game,
+            held,
+            [by_match[spec.match_id] for spec in specs[game.name] if spec.match_id in by_match],
+        )
+        for game in games
+    ]
 
 
 def numbers(found: SwapTest) -> dict[str, Any]:
-    """The whole result as JSON values."""
+    """Of one game, for JSON."""
 
     def ends(cell: Interval) -> dict[str, float | int]:
         return {"mean": cell.estimate, "low": cell.low, "high": cell.high, "seeds": cell.clusters}

@@ -126,7 +126,7 @@ def test_a_pair_of_roles_is_told_what_it_is_worth_to_strangers_and_more_than_its
     gain = found.strangers.estimate - found.starts.estimate
     assert found.team_gains["strangers"].estimate == pytest.approx(gain)
 
-    swapped = swap_test(runs[0], 3)
+    (swapped,) = swap_test(runs[0], 3)
     assert set(swapped.learners) == {"alice", "bob"}
     assert swapped.own.clusters == 3
     own = cross_play(recipe, players[:2], 3)[0].cells["one:alice", "one:bob"]
@@ -158,7 +158,7 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
             players_of([tmp_path / name for name in names])
     with pytest.raises(ConfigError, match="name two or more"):
         crossplay([str(tmp_path / "a")])
-    with pytest.raises(ConfigError, match="seats can be exchanged only in a run of one"):
+    with pytest.raises(ConfigError, match="no two learners have seats of their own"):
         learners_with_seats(tmp_path / "d")
     with pytest.raises(ConfigError, match="use 2 or more"):
         swap([str(tmp_path / "a"), "--seeds", "1"])
@@ -166,7 +166,7 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b/recipe.yaml").write_text(free)
     with pytest.raises(ConfigError, match="no two learners have seats of their own"):
         learners_with_seats(tmp_path / "b")
-    game, held, starts = learners_with_seats(tmp_path / "a")
+    (game,), held, starts = learners_with_seats(tmp_path / "a")
     assert [held[seat].learner for seat in (0, 1)] == ["alice", "bob"]
     specs = swap_matches(game, held, starts, 2)
     assert [(spec.schedule, spec.seats) for spec in specs[::2]] == [
@@ -210,3 +210,43 @@ def test_runs_of_several_games_meet_in_each(
         assert {cell["seeds"] for cell in game["cells"]} == {2}
         assert "one:alice" in game["gains"]
     assert plot.read_text().count("<rect") == sum(len(game["cells"]) for game in found)
+
+
+@pytest.mark.slow
+def test_learners_exchange_their_seats_in_every_game(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    games = "\nenvironments: [{env: nim-v0}, {env: kuhn_poker-v0}]"
+    recipe = tmp_path / "games.yaml"
+    recipe.write_text(RECIPE.format(env="nim-v0", seed=0).replace("\nenv: nim-v0", games))
+    train_run(load(LeagueRecipe, recipe), tmp_path / "run")
+    with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
+        seated = {
+            (spec.env_id, seat, lineage(name))
+            for spec, _ in store.matches()
+            for seat, name in enumerate(spec.seats)
+        }
+    learners = {place for place in seated if place[2] in ("alice", "bob")}
+    assert learners == {
+        (game, seat, name)
+        for game in ("nim-v0", "kuhn_poker-v0")
+        for seat, name in enumerate(("alice", "bob"))
+    }
+    capsys.readouterr()
+    assert main(["league", "swap", str(tmp_path / "run"), "--seeds", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["games"]
+    assert [game["game"] for game in found] == ["nim-v0", "kuhn_poker-v0"]
+    assert {game["own"]["seeds"] for game in found} == {2}
+    assert main(["league", "swap", str(tmp_path / "run"), "--seeds", "2"]) == 0
+    mean = sum(game["drop"]["mean"] for game in found) / 2
+    assert f"drop over all 2 games: {mean:+.3f}" in capsys.readouterr().out
+
+
+def test_seats_are_roles_in_games_of_as_many_seats(tmp_path: Path) -> None:
+    recipe = tmp_path / "games.yaml"
+    for other in ("public_goods-v0", "{env: math_duel-v0, env_options: {players: 1}}"):
+        game = other if "{" in other else f"{{env: {other}}}"
+        games = f"\nenvironments: [{{env: nim-v0}}, {game}]"
+        recipe.write_text(RECIPE.format(env="nim-v0", seed=0).replace("\nenv: nim-v0", games))
+        with pytest.raises(ConfigError, match=r"seats: .* different numbers of seats: nim-v0 2, "):
+            load(LeagueRecipe, recipe)

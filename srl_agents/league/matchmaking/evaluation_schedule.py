@@ -112,17 +112,12 @@ class EvaluationSchedule:
             for match in self.matches(schedule, _all_pairings(game, agents), seeds, arena=game)
         ]
 
-    def gate(self, candidate: str, opponent: str, first: int, pairs: int) -> list[MatchSpec]:
-        """Mirrored pairs of a promotion gate, from pair ``first`` on, in every game that is trained; they
-        never feed a rating. In games of one seat each of the two plays by itself."""
-        seeds = range(GATE_SEEDS + first, GATE_SEEDS + first + pairs)
-        return [
-            match
-            for arena in self._arenas.trained
-            for match in self.matches(
-                f"gate/{label_of(candidate)}", [(candidate, opponent)], seeds, "gate", arena=arena
-            )
-        ]
+    def gate(self, arena: Arena, candidate: str, opponent: str, pairs: range) -> list[MatchSpec]:
+        """Mirrored pairs of a promotion gate in one game; they never feed a rating. In a game of one seat
+        each of the two plays by itself."""
+        seeds = range(GATE_SEEDS + pairs.start, GATE_SEEDS + pairs.stop)
+        schedule = f"gate/{label_of(candidate)}"
+        return self.matches(schedule, [(candidate, opponent)], seeds, "gate", arena=arena)
 
     def payoffs(self, version: str, pool: Sequence[str], pairs: int) -> list[MatchSpec]:
         """Mirrored pairs of a new snapshot against the others of a pool in every game that is trained and

@@ -108,7 +108,7 @@ class League:
         self._frozen_at: dict[str, int] = dict.fromkeys(self.learners, 0)
         self._counted: set[str] = set()
         self.gone: set[tuple[str, str]] = set()
-        """(agent, environment) of agents that are met no more there."""
+        """(agent, game) of agents that are met no more there."""
         self._choosers = {
             arena.title: find_sampler(own.past_sampler, own.sampler_options)
             for arena, own in ((arena, arena.opponents or opponents) for arena in arenas)
@@ -117,6 +117,10 @@ class League:
     def live(self, learner: str) -> str:
         """Agent id of a learner's present version."""
         return str(self.versions[learner])
+
+    def trained_by(self, learner: str) -> list[Arena]:
+        """Games that a learner learns from."""
+        return [arena for arena in self.arenas.all if self.lessons.trains_in(learner, arena)]
 
     def start_of(self, learner: str) -> str:
         """Agent id of what a learner began as."""
@@ -299,7 +303,7 @@ class League:
         self.best = dict(state["best"])
         self._frozen_at = dict(state["frozen_at"])
         self._ordinals = dict(state["ordinals"])
-        self.gone = {(agent, env_id) for agent, env_id in state["gone"]}
+        self.gone = {(agent, game) for agent, game in state["gone"]}
 
     # --- who sits where ----------------------------------------------------------------------
 
@@ -408,7 +412,7 @@ class League:
         if settings.verify:
             kinds["verify"] = settings.verify
         kinds |= {f"{BOT}{name}": weight for name, weight in settings.bots.items()}
-        gone = {agent for agent, env_id in self.gone if env_id == arena.env_id}
+        gone = {agent for agent, game in self.gone if game == arena.title}
         kinds |= {name: w for name, w in settings.agents.items() if name not in gone}
         if not any(kinds.values()):  # no other opponent is left
             kinds["mirror"] = 1.0

@@ -1,12 +1,12 @@
 """Promotion of a candidate: a sequential test on mirrored pairs, then one against the anchors.
 
 A pair is one seed played in both seats; its score is the candidate's points per game. A candidate is to be
-stronger than the best of its lineage by ``elo1``; one that is only as strong is to stay out. Then
-the anchors, other agents that stay as they are: on common seeds the candidate may not take fewer points from
-them than the best by ``anchor_margin``. In a cooperative game both tests run on ``half_difference`` of two
-returns on one seed.
+stronger than the best of its lineage by ``elo1`` in some game, and in no other weaker by ``anchor_margin``;
+one that is stronger in none is to stay out (`GateRule`). Then the anchors, other agents that stay as they
+are: on common seeds the candidate may not take fewer points from them than the best by ``anchor_margin``,
+in any game. In a cooperative game all tests run on ``half_difference`` of two returns on one seed.
 
-Both are a `MeanTest`, so their chances of error hold for scores of every kind: skewed, mostly drawn, or with
+All are a `MeanTest`, so their chances of error hold for scores of every kind: skewed, mostly drawn, or with
 a rare seed that loses everything.
 """
 
@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from srl_agents.league.matchmaking.gate_rule import GateRule, one_of_several
 from srl_agents.league.ratings.betting import MeanTest
 from srl_agents.league.ratings.intervals import Floats
 from srl_agents.league.ratings.tables import expected_score
@@ -36,18 +37,20 @@ class PromotionSettings:
     """A candidate this much stronger is worth a promotion; one that is as strong as the best is not. Elo by
     points per game, ties counted as half a win: 35 is 55 % of the points."""
     alpha: float = 0.05
-    """Chance to promote a candidate that is only as strong."""
+    """Chance to promote a candidate that is stronger in no game."""
     beta: float = 0.05
-    """Chance to keep the old one although the candidate's strength is elo1. With ``alpha`` and ``elo1`` it
-    decides how many pairs are played: a smaller ``elo1`` takes more, at most 20,000."""
+    """Chance to keep the old one although the candidate's strength is elo1 in a game and no less in the
+    others. With ``alpha`` and ``elo1`` it decides how many pairs are played: a smaller ``elo1`` takes more,
+    at most 20,000."""
     min_pairs: int = 20
     """Mirrored pairs before the first decision, and those that are played at once after it."""
     anchor_pairs: int = 30
     """Mirrored pairs per anchor that candidate and best both play on the same seeds, at once, until the
     second test decides; 0 skips it."""
     anchor_margin: float = 0.1
-    """Points per game against the anchors that the candidate may not lose: one that loses as much passes
-    with a chance of ``alpha``, one that loses nothing stays out with a chance of ``beta``."""
+    """Points per game that the candidate may not lose, against the anchors and in any of several games
+    against the best: one that loses as much passes with a chance of ``alpha``, one that loses nothing stays
+    out with a chance of ``beta``."""
 
     removed: ClassVar[Removed] = {
         "elo0": (0.0, "raise promotion.elo1"),
@@ -81,19 +84,46 @@ class PromotionSettings:
             least=self.min_pairs,
         )
 
-    @property
-    def against_anchors(self) -> MeanTest:
-        """Test of `half_difference` against the anchors, one score per seed."""
+    def against_anchors(self, games: int = 1) -> MeanTest:
+        """Test of `half_difference` against the anchors in one of some games, one score per seed."""
         return MeanTest(
-            low=(1 - self.anchor_margin) / 2, high=0.5, alpha=self.alpha, beta=self.beta
+            low=(1 - self.anchor_margin) / 2, high=0.5, alpha=self.alpha, beta=self.beta / games
         )
 
-    @property
-    def line(self) -> str:
+    def rule(self, games: int = 1) -> GateRule:
+        """Rule against the best of the lineage in so many games.
+
+        Half of ``beta`` is for games that show the candidate's strength, half for those that show no loss.
+
+        Raises:
+            ConfigError: one candidate may take too many pairs.
+        """
+        test = self.against_best
+        goal = test.goals[0]
+        if games == 1:
+            return GateRule(better=test, held=None, goal=goal)
+        alone = one_of_several(self.alpha, games)
+        rule = GateRule(
+            better=replace(test, alpha=alone, beta=self.beta / 2),
+            held=self.against_anchors(2 * games),
+            goal=goal,
+        )
+        if rule.most > MOST_PAIRS:
+            raise ConfigError(
+                f"elo1={self.elo1:g}, anchor_margin={self.anchor_margin:g}, alpha={self.alpha:g}, "
+                f"beta={self.beta:g}: in {games} games one candidate may take {rule.most:,} mirrored pairs "
+                f"of each, at most {MOST_PAIRS:,} are allowed. Raise elo1 or anchor_margin."
+            )
+        return rule
+
+    def line(self, games: int = 1) -> str:
         """The gate's largest number of games, as a sentence."""
-        line = f"promotion gate: at most {self.against_best.most:,} mirrored pairs per candidate"
+        each = f" in each of {games} games" if games > 1 else ""
+        line = (
+            f"promotion gate: at most {self.rule(games).most:,} mirrored pairs per candidate{each}"
+        )
         if self.anchor_pairs:
-            line += f", then at most {self.against_anchors.most:,} per anchor"
+            line += f", then at most {self.against_anchors(games).most:,} per anchor"
         return line + "; most candidates need far fewer"
 
     def _refuse_endless(self) -> None:
@@ -111,7 +141,7 @@ class PromotionSettings:
                 f"{given}: one candidate may take {test.most:,} mirrored pairs, at most {MOST_PAIRS:,} are "
                 f"allowed. Raise elo1 {enough}, or alpha and beta."
             )
-        most = self.against_anchors.most
+        most = self.against_anchors().most
         if self.anchor_pairs and most > MOST_PAIRS:
             margin = math.ceil(self.anchor_margin * math.sqrt(most / MOST_PAIRS) * 1000) / 1000
             raise ConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
@@ -100,13 +101,32 @@ def check_budgets(recipe: LeagueRecipe) -> None:
             f"opponents.budgets: {text!r}: what it costs is not known. Name a price file in the "
             "providers file (`srl docs endpoints`), or leave out cost.",
         )
-        trains = text in recipe.opponents.agents
-        attempts = recipe.rollout.group_size if trains else 1
-        games = [game for game in recipe.games if game.weight > 0 or not trains]
-        shortest = min(games, key=lambda game: game.most_replies * (game.seats - 1))
-        least = attempts * shortest.most_replies * (shortest.seats - 1)
+        _check_shares(recipe, text)
+
+
+def _check_shares(recipe: LeagueRecipe, text: str) -> None:
+    """A budget covers the start states of some game, and each share of it those of the share's game."""
+    budget = recipe.opponents.budgets[text]
+    trains = text in recipe.opponents.agents
+    attempts = recipe.rollout.group_size if trains else 1
+    games = {game.name: game for game in recipe.games if game.weight > 0 or not trains}
+    for name in budget.games:
+        require(
+            name in games,
+            f"opponents.budgets: {text!r}: games.{name}: it plays {', '.join(games)}; name some of these.",
+        )
+    shortest = min(games.values(), key=_most_asked)
+    for game, share in ((shortest, 1.0), *((games[n], own) for n, own in budget.games.items())):
+        least = math.ceil(attempts * _most_asked(game) / share)
+        part = "" if share == 1 else f"games.{game.name}={share:g} of "
         require(
             budget.requests >= least,
-            f"opponents.budgets: {text!r}: requests={budget.requests} would never be asked: {attempts} "
-            f"attempts at one start state of {shortest.name} may ask {least} times. Use {least} or more.",
+            f"opponents.budgets: {text!r}: {part}requests={budget.requests} would never be asked: {attempts} "
+            f"attempts at one start state of {game.name} may ask {attempts * _most_asked(game)} times. Use "
+            f"{least} or more.",
         )
+
+
+def _most_asked(game: Game) -> int:
+    """Most replies of all seats but one."""
+    return game.most_replies * (game.seats - 1)

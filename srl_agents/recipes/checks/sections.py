@@ -155,10 +155,6 @@ def _check_lesson_plans(recipe: LeagueRecipe) -> None:
     if not recipe.lesson_plans:
         return
     require(
-        recipe.promotion is None or all(own.environments is None for own in recipe.models.values()),
-        "promotion: a gate plays all games that are trained; leave it out, or models' `environments`.",
-    )
-    require(
         recipe.sharing is None or recipe.sharing.kind != "rollouts",
         "sharing: with kind 'rollouts' all learners meet the same start states; leave it out, or models' "
         "`environments` and `curriculum`.",
@@ -166,13 +162,11 @@ def _check_lesson_plans(recipe: LeagueRecipe) -> None:
 
 
 def _check_gate(recipe: LeagueRecipe) -> None:
-    trained = trained_games(recipe)
-    together = {game.mode == "cooperative" for game in trained if game.seats > 1}
-    require(
-        recipe.promotion is None or len(together) < 2,
-        "promotion: a gate adds up games that are all cooperative, or none; "
-        f"{', '.join(game.name for game in trained)} are both.",
-    )
+    if recipe.promotion is not None:
+        try:
+            recipe.promotion.rule(len(trained_games(recipe)))
+        except ConfigError as error:
+            raise within("promotion", error) from None
 
 
 def _check_warm_start(recipe: LeagueRecipe) -> None:
@@ -485,13 +479,15 @@ def _plan(recipe: LeagueRecipe, base: Base, game: Game) -> Plan:
 
 
 def _check_seats(recipe: LeagueRecipe) -> None:
-    """Every seat of the game has a main that may hold it."""
-    require(
-        not recipe.seats or not recipe.environments,
-        "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
-    )
+    """Every seat of the games has a main that may hold it."""
     game = recipe.games[0]
     seats = game.seats
+    counts = {own.name: own.seats for own in recipe.games}
+    require(
+        not recipe.seats or len({*counts.values()}) == 1,
+        "seats: they are the same roles in every game, and the games have different numbers of seats: "
+        f"{', '.join(f'{name} {count}' for name, count in counts.items())}. Leave out seats, or games.",
+    )
     strangers = [name for name in recipe.seats if name not in recipe.learners]
     require(
         not strangers, f"seats: {strangers} are not learners; there are {list(recipe.learners)}."

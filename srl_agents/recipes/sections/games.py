@@ -291,13 +291,6 @@ def bots_of(games: tuple[Game, ...]) -> dict[str, str]:
     return {bot: ", ".join(dict.fromkeys(own)) for bot, own in found.items()}
 
 
-def shared_anchors(games: tuple[Game, ...]) -> tuple[str, ...]:
-    """Ids of the bots that learners are measured against in every game that is trained."""
-    trained = [game for game in games if game.weight > 0]
-    first, *others = (game.rated_against for game in trained)
-    return tuple(f"{BOT}{bot}" for bot in first if all(bot in own for own in others))
-
-
 def _credit(entry: GameSettings, shared: Shared, mode: Mode) -> CreditSettings:
     if entry.credit is not None:
         return entry.credit

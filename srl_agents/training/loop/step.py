@@ -15,7 +15,7 @@ from srl_agents.models.memory.available import empty_cache
 from srl_agents.recipes.sections.base_models import Base
 from srl_agents.records import TrainingBatch
 from srl_agents.rewards.learned_reward import LearnedReward
-from srl_agents.trainers.learner import Batch
+from srl_agents.trainers.learner import Batch, norm_of
 from srl_agents.trainers.mixed_gradients import mixed_gradients
 from srl_agents.trainers.prefix_sharing import worth_mixing
 from srl_agents.training.bases import LoadedBase
@@ -177,16 +177,23 @@ class Steps:
         }
 
     def _norms_by_seat(self, name: str, batch: Batch) -> dict[str, float]:
-        """Norms of the parts of a batch's gradient that the rows of each seat give; no step is taken."""
+        """Norms of the parts of a batch's gradient that the rows of each seat give, and with several games
+        those of each; no step is taken."""
         seats = batch.by_seat() if isinstance(batch, TrainingBatch) else {}
         if len(seats) < 2:
             return {}
         learner, norms = self.learners[name], {}
-        for seat, rows in seats.items():
+        games: dict[str, Tensors] = {}
+        for (game, seat), rows in seats.items():
             self._added(name, batch, rows)
-            norms[f"seat{seat}/grad_norm"] = learner.gradient_norm
+            place = f"game/{game}/" if game else ""
+            norms[f"{place}seat{seat}/grad_norm"] = learner.gradient_norm
+            if game:
+                together = games.setdefault(f"{place}grad_norm", {})
+                for key, own in learner.gradients.items():
+                    together[key] = together[key] + own if key in together else own
         learner.drop_gradients()
-        return norms
+        return norms | {key: norm_of(together.values()) for key, together in games.items()}
 
     def _together(
         self, batches: Mapping[str, Batch]

@@ -24,7 +24,7 @@ from srl_agents.league.matchmaking.manager import BOT, League
 from srl_agents.league.store.history import AgentVersion, LeagueStore
 from srl_agents.models.digests import tensors_sha256, version_of
 from srl_agents.models.probe import logprobs_under, probe_tokens
-from srl_agents.recipes.sections.games import bots_of, shared_anchors
+from srl_agents.recipes.sections.games import bots_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate, WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
@@ -91,8 +91,7 @@ class LeagueVersions:
         }
         self._gate: PromotionGate | None = None
         if recipe.promotion is not None:
-            anchors = [*league.starts, *shared_anchors(recipe.games)]
-            self._gate = PromotionGate(league, recipe.promotion, anchors, play)
+            self._gate = PromotionGate(league, recipe.promotion, play)
         self._known = {agent.agent_id for agent in store.agents()}
         env_id = recipe.games[0].env_id
         self._contents = {

@@ -44,6 +44,7 @@ from srl_agents.training.folder.layout import BUFFER, CHECKPOINTS, SHARED_BASE, 
 from srl_agents.training.parts.budgets import Budgets
 from srl_agents.training.parts.exchange_rounds import ExchangeTerms, RolloutExchange
 from srl_agents.training.parts.sharing_rounds import Sharing
+from srl_agents.training.parts.spent_amounts import Amount
 from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ConfigError
 
@@ -241,15 +242,13 @@ def make_budgets(
     budgets = recipe.opponents.budgets
     if not budgets:
         return None
-    most_replies: dict[str, int] = {}
-    for game in games:
-        most_replies[game.env_id] = max(game.most_replies, most_replies.get(game.env_id, 0))
     return Budgets(
         budgets,
         folder,
-        most_replies=most_replies,
-        first_cost={
-            agent: _first_cost(agent, recipe.rollout.max_new_tokens, longest) for agent in budgets
+        game_of=names_of_games(games),
+        most_replies={game.name: game.most_replies for game in games},
+        dearest={
+            agent: _dearest(agent, recipe.rollout.max_new_tokens, longest) for agent in budgets
         },
         say=say,
         repeatable=repeatable,
@@ -264,17 +263,16 @@ def _lost(asking: Asking, agent: str) -> int:
     return asking.sent.lost(agent, asking.journal.__contains__)
 
 
-def _first_cost(agent: str, max_new_tokens: int, prompt_chars: int) -> float:
-    """Cost of a reply at most, by its limits: a token per character, and all tokens that it may write."""
+def _dearest(agent: str, max_new_tokens: int, prompt_chars: int) -> Amount:
+    """What a reply takes at most, by its limits: a token per character, and all tokens that it may write."""
     name = parse(agent)
     if not isinstance(name, EndpointName):
-        return 0.0
+        return Amount(requests=1)
     found = find_model(name.url, name.model)
-    if found.price is None:
-        return 0.0
     written = max_new_tokens + found.model.max_thought_tokens
     served = Served(finish="stop", prompt_tokens=prompt_chars, completion_tokens=written)
-    return found.price.cost(served) or 0.0
+    cost = 0.0 if found.price is None else found.price.cost(served) or 0.0
+    return Amount(1, prompt_chars + written, cost)
 
 
 def make_buffer(recipe: LeagueRecipe, folder: Path) -> MatchBuffer | None:

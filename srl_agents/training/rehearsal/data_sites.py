@@ -31,7 +31,7 @@ ANSWERS: dict[str, Any] = {
     "srl_agents.trainers.passes.token_head:_fault": 0.0,
     "srl_agents.trainers.passes.token_head:_wear.<locals>.forward": LABELLED,
     f"{_LEARNER}:_clip": True,
-    f"{_LEARNER}:_gradient_norm": 1.0,
+    f"{_LEARNER}:norm_of": 1.0,
     f"{_LEARNER}:_sound": True,
     "srl_agents.trainers.mixed_gradients:_backward": 1.0,
     f"{_ROWS}:RowTrainer._set_share": 1.0,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from srl_agents.memory.planner import plan
 from srl_agents.models.memory.host_allocator import return_large_blocks
+from srl_agents.recipes.checks.opponents import trained_games
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.start.plan_target import target_for
@@ -25,7 +26,7 @@ def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool)
         ConfigError: it does not fit; the text names settings that would.
     """
     if recipe.promotion is not None:
-        say(recipe.promotion.line)
+        say(recipe.promotion.line(len(trained_games(recipe))))
     target = target_for(recipe.device)
     if not target.accelerator:
         return_large_blocks()

@@ -541,7 +541,7 @@ def test_in_a_game_of_one_seat_everybody_has_each_seed_once_and_nobody_is_met() 
     final = league.evaluation.round_robin("eval/final", [alice, bob, "tiny"], 3)
     assert Counter(spec.seats for spec in final) == {(alice,): 3, (bob,): 3, ("tiny",): 3}
     assert len({spec.match_id for spec in final}) == len(final)
-    gate = league.evaluation.gate(alice, "tiny", 0, 2)
+    gate = league.evaluation.gate(league.arenas.all[0], alice, "tiny", range(2))
     assert [(spec.seats, spec.seed) for spec in gate] == [
         ((name,), seed) for name in (alice, "tiny") for seed in sorted({s.seed for s in gate})
     ]

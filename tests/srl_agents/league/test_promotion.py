@@ -67,7 +67,7 @@ def test_a_weaker_candidate_stays_out_and_a_strong_one_does_not_wait() -> None:
 @pytest.mark.parametrize("mean", [0.45, 0.5])
 def test_the_anchors_keep_out_what_loses_to_them_and_nothing_else(mean: float) -> None:
     """Half differences of the points, with and without a loss of the margin."""
-    test = GATE.against_anchors
+    test = GATE.against_anchors()
     assert (test.low, test.high) == (0.45, 0.5)
     passed = simulate(gate, "quarters with ties", test, mean, RUNS)[0]
     wrong = passed if mean == test.low else 1 - passed
@@ -92,7 +92,7 @@ def test_two_lucky_pairs_prove_nothing() -> None:
 def test_the_widest_settings_decide_at_once() -> None:
     """A margin of all points, and a strength that takes all of them."""
     widest = PromotionSettings(elo1=20_000, min_pairs=1, anchor_margin=1)
-    assert widest.against_anchors.find(np.full(10, 0.5)).answer == "above"
+    assert widest.against_anchors().find(np.full(10, 0.5)).answer == "above"
     assert widest.against_best.find(np.full(20, 0.5)).answer == "below"
 
 
@@ -101,10 +101,10 @@ def test_returns_of_a_team_become_pair_scores() -> None:
 
 
 def test_the_most_pairs_are_stated_before_the_first() -> None:
-    line = GATE.line
+    line = GATE.line()
     assert f"{GATE.against_best.most:,} mirrored pairs per candidate" in line
-    assert f"{GATE.against_anchors.most:,} per anchor" in line
-    assert "anchor" not in PromotionSettings(anchor_pairs=0).line
+    assert f"{GATE.against_anchors().most:,} per anchor" in line
+    assert "anchor" not in PromotionSettings(anchor_pairs=0).line()
 
 
 def test_a_gate_that_may_take_millions_of_pairs_is_refused_with_one_that_does_not() -> None:
@@ -118,7 +118,7 @@ def test_a_gate_that_may_take_millions_of_pairs_is_refused_with_one_that_does_no
     with pytest.raises(ConfigError, match=r"anchor_margin=0.001: .* per anchor") as caught:
         PromotionSettings(anchor_margin=0.001)
     margin = float(re.findall(r"Use ([\d.]+) or more", str(caught.value))[0])
-    assert PromotionSettings(anchor_margin=margin).against_anchors.most <= 20_000
+    assert PromotionSettings(anchor_margin=margin).against_anchors().most <= 20_000
     PromotionSettings(anchor_margin=0.001, anchor_pairs=0)
 
 

@@ -29,3 +29,18 @@ def test_the_best_look_is_named_where_it_lies_behind_the_last() -> None:
         "carol alone: a return of 0.50 in the last look (update 4), its best",
     ]
     assert best_and_last([]) == []
+
+
+def test_games_rise_and_fall_by_themselves_and_one_that_is_not_trained_is_named() -> None:
+    def looks(mean: float, nim: float, poker: float) -> dict[str, float]:
+        shares = {"game/nim-v0/share": 1.0, "game/kuhn_poker-v0/share": 0.0}
+        scores = {"game/nim-v0/score_start": nim, "game/kuhn_poker-v0/score_start": poker}
+        return {"score_start": mean, **shares, **scores}
+
+    records = [record(1, alice=looks(0.5, 0.4, 0.6)), record(2, alice=looks(0.6, 0.8, 0.4))]
+    assert best_and_last(records) == [
+        "alice against its start: 60% of the points in the last look (update 2), its best",
+        "alice in nim-v0 against its start: 80% of the points in the last look (update 2), its best",
+        "alice in kuhn_poker-v0 (not trained) against its start: 40% of the points in the last look "
+        "(update 2); its best was 60% of the points, at update 1",
+    ]

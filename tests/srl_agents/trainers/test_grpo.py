@@ -229,11 +229,15 @@ def test_gradients_of_seats_add_up_to_that_of_the_whole(
     agent = learner(base, loss_type=loss_type, kl_coef=0.1)
     disturb(base, "alice")
     plain = sample(base, "alice", rows=5)
-    batch = replace(plain, seats_R=np.arange(5) % 2)
+    seats_R, games_R = np.arange(5) % 2, np.array(["go", "go", "nim", "nim", "nim"])
+    batch = replace(plain, seats_R=seats_R, games_R=games_R)
     agent.compute_gradients(batch)
     whole = {key: gradient.clone() for key, gradient in agent.gradients.items()}
     seats = batch.by_seat()
-    assert list(seats) == [0, 1]
+    assert list(replace(batch, games_R=None).by_seat()) == [("", 0), ("", 1)]
+    assert {place: rows.rows for place, rows in seats.items()} == {
+        ("go", 0): 1, ("go", 1): 1, ("nim", 0): 2, ("nim", 1): 1,
+    }  # fmt: skip
     agent.begin(batch)
     for rows in seats.values():
         agent.add_gradients(rows)

@@ -65,7 +65,7 @@ class Run:
         self.ahead = MatchesAhead(
             recipe, self.league, buffer=self.buffer, process=self.child,
             open_update=self.transport.open, settle=self.transport.settle,
-            budgets=Budgets({}, folder, most_replies={}, first_cost={}, say=print),
+            budgets=Budgets({}, folder, game_of=str, most_replies={}, dearest={}, say=print),
             installed=self.installed, view=ConsoleView("run", UPDATES, Console(quiet=True)),
         )  # fmt: skip
 

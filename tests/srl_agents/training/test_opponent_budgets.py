@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import replace
+from dataclasses import astuple, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +17,12 @@ from hypothesis import strategies as st
 from srl_agents.league.settings import BudgetSettings
 from srl_agents.records import Branch, Episode, MatchSpec, Served, Trajectory, Turn
 from srl_agents.training.parts.budgets import SPENT, Budgets
+from srl_agents.training.parts.spent_amounts import Amount, taken_by, total
 
 AGENT = "openai:m@http://127.0.0.1:1/v1"
 MOST = 4
+GAME_OF = attrgetter("env_id")
+DEAREST = {AGENT: Amount(1, 30, 0.5)}
 
 
 def match(number: int, other: str = AGENT) -> MatchSpec:
@@ -53,8 +58,8 @@ def begun(
     folder: Path, budget: BudgetSettings, lines: list[str], *, repeatable: bool = False
 ) -> Budgets:
     return Budgets(
-        {AGENT: budget}, folder, most_replies={"nim-v0": MOST}, first_cost={AGENT: 0.5}, say=lines.append,
-        repeatable=repeatable,
+        {AGENT: budget}, folder, game_of=GAME_OF, most_replies={"nim-v0": MOST}, dearest=DEAREST,
+        say=lines.append, repeatable=repeatable,
     )  # fmt: skip
 
 
@@ -81,7 +86,7 @@ def test_a_budget_is_never_exceeded_though_the_run_is_killed(
                     played(spec, own, void=False) for spec, own in zip(specs, matches, strict=False)
                 ]
                 budgets.give_back(specs, ended)
-            assert budgets.spent[AGENT].asked >= asked
+            assert budgets.spent[AGENT].asked_in().requests >= asked
     assert asked <= requests
     assert most is None or paid <= most + 1e-9
     assert all("does not play" in line for line in lines)
@@ -94,8 +99,8 @@ def test_what_was_asked_is_what_stays_counted_and_others_are_not(tmp_path: Path)
     assert json.loads((tmp_path / SPENT).read_text())[AGENT]["requests"] == 2 * MOST
     ended = [played(specs[0], [0.1, 0.2], False), played(specs[2], [0.1], True)]
     budgets.give_back(specs, ended)
-    assert budgets.spent[AGENT].asked == 4  # a lost match may have asked once more
-    assert budgets.spent[AGENT].paid == pytest.approx(0.4)
+    assert budgets.spent[AGENT].asked_in().requests == 4  # a lost match may have asked once more
+    assert budgets.spent[AGENT].asked_in().cost == pytest.approx(0.4)
     assert begun(tmp_path, BudgetSettings(requests=100), []).spent == budgets.spent
 
 
@@ -113,8 +118,8 @@ def test_a_branch_is_counted_without_what_its_parent_asked(tmp_path: Path) -> No
     kept = tuple(replace(turn, inherited=k < 2) for k, turn in enumerate(guest.turns))
     ended = replace(ended, trajectories=(ended.trajectories[0], replace(guest, turns=kept)))
     budgets.give_back([spec], [ended])
-    assert budgets.spent[AGENT].asked == 1
-    assert budgets.spent[AGENT].paid == pytest.approx(0.4)
+    assert budgets.spent[AGENT].asked_in().requests == 1
+    assert budgets.spent[AGENT].asked_in().cost == pytest.approx(0.4)
 
 
 def test_branches_that_a_budget_does_not_cover_are_left_out_and_said_once(tmp_path: Path) -> None:
@@ -136,8 +141,8 @@ def test_where_requests_are_written_down_a_kill_counts_what_was_sent(tmp_path: P
 
     def life() -> Budgets:
         return Budgets(
-            {AGENT: budget}, tmp_path, most_replies={"nim-v0": MOST}, first_cost={AGENT: 0.5}, say=print,
-            repeatable=True, lost=lambda _: sent_in_vain[0],
+            {AGENT: budget}, tmp_path, game_of=GAME_OF, most_replies={"nim-v0": MOST}, dearest=DEAREST,
+            say=print, repeatable=True, lost=lambda _: sent_in_vain[0],
         )  # fmt: skip
 
     life().take(specs)
@@ -146,8 +151,11 @@ def test_where_requests_are_written_down_a_kill_counts_what_was_sent(tmp_path: P
     again.take(specs)
     sent_in_vain[0] = 2
     again.give_back(specs, [played(specs[0], [0.1, 0.2], False), played(specs[1], [0.1], True)])
-    assert (again.spent[AGENT].asked, life().spent[AGENT].asked) == (3 + 2, 3 + 2)
-    assert again.spent[AGENT].paid == pytest.approx(0.4 + 2 * 0.5)
+    assert (again.spent[AGENT].asked_in().requests, life().spent[AGENT].asked_in().requests) == (
+        3 + 2,
+        3 + 2,
+    )
+    assert again.spent[AGENT].asked_in().cost == pytest.approx(0.4 + 2 * 0.5)
 
 
 @settings(max_examples=40)
@@ -187,18 +195,23 @@ def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_
         again = everything[first:] if saved <= killed else everything
         decided, _ = play(resumed, again, None)
         cut_off = len(played_rounds[killed][0]) if killed < len(played_rounds) else 0
-        assert resumed.spent[AGENT].asked <= requests
+        assert resumed.spent[AGENT].asked_in().requests <= requests
         if decided == [expected[number] for number in again]:
-            assert 0 <= resumed.spent[AGENT].asked - undisturbed.spent[AGENT].asked <= cut_off
+            assert (
+                0
+                <= resumed.spent[AGENT].asked_in().requests
+                - undisturbed.spent[AGENT].asked_in().requests
+                <= cut_off
+            )
         else:  # what a kill cut off may have been asked twice, and is missing at the end
-            assert undisturbed.spent[AGENT].asked + MOST * 4 + cut_off > requests
+            assert undisturbed.spent[AGENT].asked_in().requests + MOST * 4 + cut_off > requests
 
 
 def test_a_rest_that_is_too_small_for_a_long_game_is_spent_in_a_short_one(tmp_path: Path) -> None:
     lines: list[str] = []
     budgets = Budgets(
-        {AGENT: BudgetSettings(requests=10)}, tmp_path, most_replies={"nim-v0": MOST, "long-v0": 8},
-        first_cost={AGENT: 0.0}, say=lines.append,
+        {AGENT: BudgetSettings(requests=10)}, tmp_path, game_of=GAME_OF,
+        most_replies={"nim-v0": MOST, "long-v0": 8}, dearest={}, say=lines.append,
     )  # fmt: skip
     short, long = [match(0), match(1)], [replace(match(2), env_id="long-v0")]
     assert budgets.unaffordable([*long, *short]) == [(AGENT, "long-v0")]
@@ -208,3 +221,101 @@ def test_a_rest_that_is_too_small_for_a_long_game_is_spent_in_a_short_one(tmp_pa
     assert set(budgets.unaffordable([*long, match(3)])) == {(AGENT, "long-v0"), (AGENT, "nim-v0")}
     (line,) = lines
     assert "does not play long-v0" in line
+
+
+def two_games(folder: Path, budget: BudgetSettings, lines: list[str]) -> Budgets:
+    return Budgets(
+        {AGENT: budget}, folder, game_of=GAME_OF, most_replies={"nim-v0": MOST, "long-v0": 8},
+        dearest=DEAREST, say=lines.append,
+    )  # fmt: skip
+
+
+def reported(tokens: int, cost: float) -> Turn:
+    served = Served(finish="stop", prompt_tokens=tokens - 1, completion_tokens=1, cost=cost)
+    return replace(turn(cost), served=served)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(20, 200), st.floats(0.1, 1), st.floats(0.1, 1))
+def test_no_game_takes_more_than_its_share_of_requests_tokens_and_money(
+    seed: int, requests: int, short: float, long: float
+) -> None:
+    """Whatever is played and however often the run is killed; and all games together keep the whole
+    budget."""
+    rng, lines = np.random.default_rng(seed), list[str]()
+    budget = BudgetSettings(
+        requests=requests, tokens=20 * requests, cost=0.4 * requests,
+        games={"nim-v0": short, "long-v0": long},
+    )  # fmt: skip
+    asked = {"nim-v0": Amount(), "long-v0": Amount()}
+    with tempfile.TemporaryDirectory() as folder:
+        for first in range(0, 60, 6):
+            budgets = two_games(Path(folder), budget, lines)
+            drawn = [
+                replace(match(first + k), env_id=str(rng.choice(["nim-v0", "long-v0"])))
+                for k in range(6)
+            ]
+            specs = budgets.affordable(drawn)
+            budgets.take(specs)
+            ended = []
+            for spec in specs:
+                most = MOST if spec.env_id == "nim-v0" else 8
+                turns = [
+                    reported(int(rng.integers(1, 31)), float(rng.uniform(0, 0.5)))
+                    for _ in range(rng.integers(0, most + 1))
+                ]
+                for one in turns:
+                    asked[spec.env_id] += taken_by(one.served, Amount())
+                empty = played(spec, [], void=False)
+                seats = (empty.trajectories[0], replace(empty.trajectories[1], turns=tuple(turns)))
+                ended.append(replace(empty, trajectories=seats))
+            if rng.random() < 0.7:  # else it is killed
+                budgets.give_back(specs, ended)
+                kept = json.loads((Path(folder) / SPENT).read_text())[AGENT]
+                for env_id, own in asked.items():
+                    assert kept["games"].get(env_id, {"requests": 0})["requests"] >= own.requests
+    for own, share in (
+        (asked["nim-v0"], short),
+        (asked["long-v0"], long),
+        (total(asked.values()), 1),
+    ):
+        assert own.requests <= share * requests
+        assert own.tokens <= share * 20 * requests
+        assert own.cost <= share * 0.4 * requests + 1e-9
+
+
+def test_a_game_that_had_its_share_leaves_the_others_theirs(tmp_path: Path) -> None:
+    lines: list[str] = []
+    budget = BudgetSettings(requests=100, games={"nim-v0": 0.1})
+    budgets = two_games(tmp_path, budget, lines)
+    short, long = [match(k) for k in range(3)], [replace(match(9), env_id="long-v0")]
+    assert budgets.affordable([*short[:2], *long]) == [*short[:2], *long]
+    assert not lines
+    assert budgets.affordable([*short, *long]) == long
+    (line,) = lines
+    assert "does not play nim-v0 any more: of its share of 0.1 there 0 of 10 requests" in line
+
+
+def test_replies_without_a_report_of_tokens_count_as_the_longest(tmp_path: Path) -> None:
+    budgets = two_games(tmp_path, BudgetSettings(requests=100, tokens=400), [])
+    budgets.take([match(0)])
+    budgets.give_back([match(0)], [played(match(0), [0.1, 0.2], void=False)])
+    assert astuple(budgets.spent[AGENT].asked_in()) == (2, 60, pytest.approx(0.3))
+    assert budgets.unaffordable([match(1), match(2), match(3)])
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_a_run_of_an_earlier_release_counts_on(tmp_path: Path, repeatable: bool) -> None:
+    """Whose file and checkpoint had neither games nor tokens."""
+    old = {"requests": 5, "cost": 0.7, "dearest": 0.5, "lost": 0}
+    own = {"requests": 3, "cost": 0.4, "open": False, "before": 2, "cost_before": 0.3}
+    (tmp_path / SPENT).write_text(json.dumps({AGENT: old | {"matches": {"m": own}}}))
+    budgets = begun(tmp_path, BudgetSettings(requests=10), [], repeatable=repeatable)
+    budgets.load_state({AGENT: {"requests": 5, "cost": 0.7, "dearest": 0.5}})
+    for amount in (budgets.spent[AGENT].asked_in(), budgets.spent[AGENT].counted_in()):
+        assert astuple(amount) == (5, 0, pytest.approx(0.7))
+    assert len(budgets.affordable([match(1)])) == 1
+    assert not budgets.affordable([match(1), match(2)])
+    state = budgets.state()
+    budgets.load_state(state)
+    assert budgets.state() == state
