@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,13 @@ from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, RandomOptions, ReplyOptions
 from srl_agents.cli.pages.desk.questions import Desk
 from srl_agents.cli.person.browser import InTheBrowser, table_in_the_browser
-from srl_agents.cli.person.keyboard import Human, LeaveGameError, require_terminal
+from srl_agents.cli.person.keyboard import (
+    Human,
+    LeaveGameError,
+    PauseGameError,
+    require_terminal,
+)
+from srl_agents.cli.person.pausing import caught_up, keep, paused_game
 from srl_agents.cli.views.transcript import Result, TranscriptView
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.records import plain_json
@@ -46,6 +52,7 @@ One agent per seat, in the order of the seats (`srl docs agents`):
 Examples:
   srl play connect_four-v0 human middle
   srl play connect_four-v0 human middle --web
+  srl play connect_four-v0 human middle --web --resume paused-connect_four-v0-seed0.jsonl
   srl play math_duel-v0 tiny strong --seed 7 --split eval
   srl play connect_four-v0 random strong --episodes 20 --mirror --quiet
   srl play connect_four-v0 middle strong --option rows=5 --option cols=5 --save game.jsonl
@@ -76,6 +83,9 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
     """Print results only."""
     web: bool = False
     """Play the seats of `human` in the browser, with boards to click and legal moves as buttons."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Go on with a game that a person paused, with the same agents; seed and split are the file's. Models
+    see its state and not their earlier replies."""
 
     def check(self) -> None:
         """Refuse impossible values; tyro would draw a box around an error of ``__post_init__``.
@@ -96,6 +106,8 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
             raise ConfigError("a person has to see the game: leave out --json and --quiet.")
         if self.web and HUMAN not in self.policies:
             raise ConfigError("--web is for a person: give `human` a seat.")
+        if self.resume and (self.episodes > 1 or self.mirror):
+            raise ConfigError("--resume goes on with one game: leave out --episodes and --mirror.")
 
 
 def main(argv: list[str]) -> int:
@@ -106,7 +118,7 @@ def main(argv: list[str]) -> int:
         play(options, view)
     except LeaveGameError as left:
         view.note(str(left))
-        return 1
+        return 0 if isinstance(left, PauseGameError) else 1
     return 0
 
 
@@ -134,10 +146,21 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
             )
         turns = range(table.seats if options.mirror else 1)
         games = [(options.seed + n, turn) for n in range(options.episodes) for turn in turns]
+        paused = paused_game(options.resume, spec.id, env) if options.resume else None
+        if paused is not None:
+            options = replace(options, seed=paused.seed, split=paused.split)
+            games = [(paused.seed, 0)]
         for number, (seed, turn) in enumerate(games, 1):
             players = table.seated(turn, seed)
             names = table.names(turn)
-            transcript = play_one(env, players, names, view, seed=seed, split=options.split)
+            try:
+                transcript = play_one(
+                    env, players, names, view, seed=seed, split=options.split, earlier=paused
+                )
+            except PauseGameError as error:
+                if desk is not None:
+                    desk.tell(str(error))
+                raise
             path = _save(options.save, transcript, number, len(games))
             table.count(turn, transcript)
             table.tell(names, transcript)
@@ -178,11 +201,37 @@ def play_one(
     *,
     seed: int,
     split: str,
+    earlier: Transcript | None = None,
 ) -> Transcript:
-    """One episode, shown as it happens."""
+    """One episode, shown as it happens; one that was paused goes on.
+
+    Raises:
+        LeaveGameError: a person left, or paused: then the game so far is in a file.
+    """
     observations, infos = env.reset(seed=seed, options={"split": split})
     recorder = Recorder(env, observations)
     view.begin(env.env_spec.id, names, seed, split, secret=HUMAN in names.values())
+    if earlier is not None:
+        observations, infos = caught_up(
+            env, players, names, (observations, infos), recorder=recorder, earlier=earlier
+        )
+    try:
+        return _played(env, players, names, view, recorder=recorder, seen=(observations, infos))
+    except PauseGameError:
+        raise PauseGameError(keep(recorder.transcript())) from None
+
+
+def _played(
+    env: Any,
+    players: Mapping[int, Player],
+    names: Mapping[int, str],
+    view: TranscriptView,
+    *,
+    recorder: Recorder,
+    seen: tuple[Any, Any],
+) -> Transcript:
+    """The rest of an episode."""
+    observations, infos = seen
     while env.agents:
         replies: dict[int, str] = {}
         for seat, agent in enumerate(env.possible_agents):

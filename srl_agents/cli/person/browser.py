@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from srl_agents.agents.grammar import HUMAN
 from srl_agents.cli.command_line import read_options
+from srl_agents.cli.person.keyboard import PauseGameError
 
 if TYPE_CHECKING:
     from srl_agents.cli.pages.desk.questions import Desk
@@ -42,14 +43,28 @@ class InTheBrowser:
     """
 
     def __init__(self, desk: Desk, match: str) -> None:
-        self._desk, self._match = desk, match
+        self._desk, self._match, self._resigned = desk, match, False
         self.legal: Sequence[str] | None = None
         """Bodies of the legal moves of this turn, where the game lists them."""
 
     def __call__(self, text: str) -> str:
-        """The person's reply."""
+        """The person's reply; one who has resigned is asked no more.
+
+        Raises:
+            PauseGameError: the person pauses.
+        """
+        from srl_agents.cli.pages.desk.questions import RESIGNED, PausedError
+
+        if self._resigned:
+            return RESIGNED
         about = {"match": self._match, **({"legal": [*self.legal]} if self.legal else {})}
-        return self._desk.ask([{"role": "user", "content": text}], lambda: False, about) or ""
+        chat = [{"role": "user", "content": text}]
+        try:
+            reply = self._desk.ask(chat, lambda: False, about) or ""
+        except PausedError:
+            raise PauseGameError("paused.") from None
+        self._resigned = reply == RESIGNED
+        return reply
 
 
 @contextmanager
@@ -58,7 +73,7 @@ def table_in_the_browser() -> Iterator[tuple[Desk, str]]:
     from srl_agents.cli.pages.desk.handler import desk_server
     from srl_agents.cli.pages.desk.questions import Desk
 
-    desk = Desk()
+    desk = Desk(pausable=True)
     with desk_server(desk, "127.0.0.1", 0) as url:
         yield desk, url
         end_s = time.monotonic() + _LAST_LOOK_S

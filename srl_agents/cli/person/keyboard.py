@@ -15,12 +15,16 @@ FENCE = "```"
 _HELP = (
     "Type your move as in the example, without the tags (they are added), or a whole reply with\n"
     f"{OPEN}...{CLOSE}. A program starts with a line {FENCE}python and ends with {FENCE}.\n"
-    "`quit` leaves the game."
+    "`pause` keeps the game in a file, `quit` leaves it."
 )
 
 
 class LeaveGameError(SRLError):
     """The person has had enough, or the keyboard is closed."""
+
+
+class PauseGameError(LeaveGameError):
+    """The person pauses the game; it can be continued."""
 
 
 class Human:
@@ -34,7 +38,7 @@ class Human:
         """One reply; a bare move gets its tags.
 
         Raises:
-            LeaveGameError: end of input, or the person types ``quit``.
+            LeaveGameError: end of input, or the person types ``quit`` or ``pause``.
         """
         self._turns += 1
         while True:
@@ -44,6 +48,8 @@ class Human:
                 raise LeaveGameError(
                     f"you left in turn {self._turns}; the game is not finished and not saved."
                 )
+            if word == "pause":
+                raise PauseGameError("paused.")
             if word in ("", "help", "?"):
                 print(f"{text.strip()}\n\n{_HELP}")
             else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from srl_agents.cli import play as command
 from srl_agents.cli.pages.desk.handler import desk_server
 from srl_agents.cli.pages.desk.questions import Desk
 from srl_agents.cli.person.browser import table_in_the_browser
+from srl_agents.cli.person.keyboard import PauseGameError
 from srl_agents.cli.play import PlayOptions, play
 from srl_agents.cli.views.transcript import TranscriptView
-from srl_envs.api.episode import load_transcript
+from srl_envs.api.episode import load_transcript, replay
 from srl_envs.errors import ConfigError
 from tests.browser import chromium, emulate, violations
 
@@ -130,6 +132,139 @@ def test_a_game_is_played_to_its_end_by_clicks(
     assert len(mine) == clicks > 0
     assert set(mine) == {None}
     assert played.forfeited == ()
+
+
+def answered(desk: Desk, act: Callable[[int], bool]) -> None:
+    """Wait for the next question, and do something about it."""
+    end_s = time.monotonic() + 30
+    while not (waiting := desk.waiting()):
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    assert act(waiting[0]["number"])
+
+
+@contextmanager
+def table(
+    options: PlayOptions, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Desk, list[BaseException]]]:
+    """A game in a thread whose desk the test holds, and what it raised."""
+    raised: list[BaseException] = []
+    desk = Desk(pausable=True)
+
+    @contextmanager
+    def held() -> Iterator[tuple[Desk, str]]:
+        yield desk, "http://desk"
+
+    def run() -> None:
+        try:
+            play(options, TranscriptView(live=False))
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            raised.append(error)
+
+    monkeypatch.setattr(command, "table_in_the_browser", held)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield desk, raised
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+
+
+def test_who_resigns_loses_by_the_rules_and_is_asked_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "game.jsonl"
+    options = PlayOptions(env="connect_four-v0", policies=("human", "random"), save=path, web=True)
+    with table(options, monkeypatch) as (desk, raised):
+        answered(desk, lambda number: desk.answer(number, "4"))
+        answered(desk, desk.resign)
+    assert raised == []
+    assert desk.answered == 2
+    played = load_transcript(path)
+    assert played.forfeited == (0,)
+    assert played.outcomes == (-1.0, 1.0)
+    assert "player_0 (human) -1" in desk.news
+    assert replay(played) == played
+
+
+def test_a_paused_game_goes_on_where_it_was_with_the_same_bot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Played with a pause and without, every reply is the same."""
+    monkeypatch.chdir(tmp_path)
+    agents = ("human", "random")
+    moves = ["1", "2", "3"]
+
+    def first(desk: Desk, bodies: list[str]) -> None:
+        for body in bodies:
+            answered(desk, lambda number, body=body: desk.answer(number, body))  # type: ignore[misc]
+
+    whole, rest = Path("whole.jsonl"), Path("rest.jsonl")
+    options = PlayOptions(env="connect_four-v0", policies=agents, seed=5, web=True)
+    with table(replace(options, save=whole), monkeypatch) as (desk, raised):
+        first(desk, moves)
+        answered(desk, desk.resign)
+    with table(options, monkeypatch) as (desk, raised):
+        first(desk, moves[:2])
+        answered(desk, lambda _: desk.pause())
+    (left,) = raised
+    paused = Path("paused-connect_four-v0-seed5.jsonl")
+    assert isinstance(left, PauseGameError)
+    assert f"--resume {paused}" in str(left) == desk.news
+    again = replace(options, seed=0, resume=paused, save=rest)
+    with table(again, monkeypatch) as (desk, raised):
+        first(desk, moves[2:])
+        answered(desk, desk.resign)
+    assert raised == []
+    assert load_transcript(rest) == load_transcript(whole)
+
+    with table(options, monkeypatch) as (desk, raised):
+        answered(desk, lambda _: desk.pause())  # before the first move
+    with table(again, monkeypatch) as (desk, raised):
+        answered(desk, desk.resign)
+    assert raised == []
+    for wrong, words in (
+        (replace(again, env="nim-v0"), "a game of connect_four-v0"),
+        (replace(again, resume=rest), "this game is over"),
+        (replace(again, mirror=True), "leave out --episodes and --mirror"),
+    ):
+        with table(wrong, monkeypatch) as (_, raised):
+            pass
+        assert words in str(raised[0])
+
+
+@pytest.mark.slow
+def test_resign_asks_twice_and_pause_keeps_the_game(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = "return document.getElementById('state').textContent"
+    click = "document.getElementById(arguments[0]).click()"
+
+    def until_shown(words: str) -> None:
+        end_s = time.monotonic() + 30
+        while words not in browser.execute_script(state):
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+
+    options = PlayOptions(env="connect_four-v0", policies=("human", "random"), web=True)
+    with table(options, monkeypatch) as (desk, raised), desk_server(desk, "127.0.0.1", 0) as url:
+        browser.get(url)
+        shown(browser, ".board .column:enabled")
+        browser.execute_script(click, "resign")
+        label = "return document.getElementById('resign').textContent"
+        assert browser.execute_script(label) == "Resign this game?"
+        assert violations(browser) == []
+        browser.execute_script(click, "resign")
+        until_shown("player_0 (human) -1")
+    assert raised == []
+    options = replace(options, env="nim-v0", seed=3)
+    with table(options, monkeypatch) as (desk, raised), desk_server(desk, "127.0.0.1", 0) as url:
+        browser.get(url)
+        shown(browser, "#pause:not([hidden])")
+        browser.execute_script(click, "pause")
+        until_shown("paused. To go on: the same command with --resume paused-nim-v0-seed3.jsonl")
+    assert isinstance(raised[0], PauseGameError)
+    assert (tmp_path / "paused-nim-v0-seed3.jsonl").is_file()
 
 
 @pytest.mark.slow

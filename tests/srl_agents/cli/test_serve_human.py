@@ -15,7 +15,7 @@ import pytest
 
 from srl_agents.cli.pages.desk import handler
 from srl_agents.cli.pages.desk.handler import desk_server
-from srl_agents.cli.pages.desk.questions import LEFT_S, MOST_QUESTIONS, Desk
+from srl_agents.cli.pages.desk.questions import LEFT_S, MOST_QUESTIONS, RESIGNED, Desk
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
@@ -121,6 +121,44 @@ def test_what_was_answered_meanwhile_is_there_and_what_nobody_came_back_for_is_n
     now[0] = LEFT_S + 1
     assert desk.waiting() == []
     assert not desk.answer(2, "fold")
+
+
+def test_who_resigns_gives_up_the_turn_also_where_a_client_asks_for_it_again() -> None:
+    """Games repeat the text of a turn with a fault behind; another turn is asked for as before."""
+    turn = "Your hand: ace.\nYou are player_0."
+    again = [{"role": "user", "content": f"{turn}\n\nYour last reply was not accepted."}]
+    with desk_server(Desk(), "127.0.0.1", 0) as url, httpx2.Client(trust_env=False) as client:
+        replies: list[Any] = []
+
+        def ask_for(text: str) -> None:
+            chat = [{"role": "user", "content": text}]
+            body = {"model": "human", "messages": chat}
+            found = client.post(f"{url}/v1/chat/completions", json=body, timeout=30).json()
+            replies.append(found["choices"][0]["message"]["content"])
+
+        for text in (turn, again[0]["content"], turn.replace("ace", "king")):
+            thread = threading.Thread(target=ask_for, args=(text,), daemon=True)
+            thread.start()
+            with httpx2.Client(base_url=url, trust_env=False) as person:
+                until(lambda: not thread.is_alive() or bool(waiting(person)))  # noqa: B023
+                for question in waiting(person):
+                    number = {"number": question["number"]}
+                    if "king" in text:
+                        person.post("/reply", json={**number, "reply": "call"})
+                    else:
+                        assert person.post("/resign", json=number).status_code == 200
+                    assert person.post("/resign", json=number).status_code == 410
+            thread.join(timeout=20)
+        with httpx2.Client(base_url=url, trust_env=False) as person:
+            assert person.get("/waiting").json()["answered"] == 2
+            assert person.post("/resign", json={"number": "1"}).status_code == 400
+            assert person.post("/pause", json={}).status_code == 409
+    assert replies == [RESIGNED, RESIGNED, "<action>call</action>"]
+
+
+def waiting(person: httpx2.Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = person.get("/waiting").json()["questions"]
+    return found
 
 
 def test_other_requests_are_refused_by_name() -> None:

@@ -42,6 +42,7 @@ function show(question, others) {
   draft = keyOf(question.chat);
   part("reply").value = localStorage.getItem(draft) ?? "";
   part("fault").textContent = "";
+  settle(part("resign"));
   const text = question.chat[question.chat.length - 1].content;
   const clicks = window.Controls.of(text, question.legal, (body) => submit(body));
   part("controls").replaceChildren(...(clicks ? [clicks] : []));
@@ -63,6 +64,7 @@ async function look() {
     document.title = all ? `(${all}) SRL desk` : "SRL desk";
     const rest = waiting.length ? "" : "Nobody waits for you. ";
     part("state").textContent = `${news ? `${news} ` : ""}${rest}${found.answered} answered.`;
+    part("pause").hidden = !found.pausable;
     show(waiting[0], waiting.length - 1 + found.more);
   } catch {
     part("state").textContent = `${news ? `${news} ` : ""}The desk does not answer; was its command ended?`;
@@ -80,13 +82,18 @@ async function submit(reply) {
     part("fault").textContent = "Write a move first.";
     return;
   }
+  return post("/reply", { reply });
+}
+
+/** Send what the person decided about the question that is shown. */
+async function post(path, body = {}) {
   const [number, key] = [shown, draft];
   sent.add(number);
   try {
-    const answer = await fetch("/reply", {
+    const answer = await fetch(path, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ number, reply }),
+      body: JSON.stringify({ number, ...body }),
     });
     if (!answer.ok) throw new Error((await answer.json()).error.message);
     localStorage.removeItem(key);
@@ -98,7 +105,24 @@ async function submit(reply) {
   setTimeout(look, SOON_MS);
 }
 
+/** A button that ends something asks once more: the first click changes its words, the second is meant. */
+function settle(button) {
+  if (!button.dataset.asked) return false;
+  button.textContent = button.dataset.asked;
+  delete button.dataset.asked;
+  return true;
+}
+
+function resign() {
+  const button = part("resign");
+  if (settle(button)) return post("/resign");
+  button.dataset.asked = button.textContent;
+  button.textContent = "Resign this game?";
+}
+
 part("form").addEventListener("submit", send);
+part("resign").addEventListener("click", resign);
+part("pause").addEventListener("click", () => post("/pause"));
 part("reply").addEventListener("input", keep);
 part("reply").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) part("form").requestSubmit();

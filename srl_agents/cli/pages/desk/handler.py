@@ -85,8 +85,16 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/waiting":
             waiting = self.desk.waiting()
             shown, more = waiting[:_SHOWN], len(waiting[_SHOWN:])
-            answered, news = self.desk.answered, self.desk.tell_news()
-            self._tell(200, {"questions": shown, "more": more, "answered": answered, "news": news})
+            self._tell(
+                200,
+                {
+                    "questions": shown,
+                    "more": more,
+                    "answered": self.desk.answered,
+                    "news": self.desk.tell_news(),
+                    "pausable": self.desk.pausable,
+                },
+            )
         elif self.path == "/v1/models":
             self._tell(200, {"object": "list", "data": [{"id": HUMAN, "object": "model"}]})
         else:
@@ -99,16 +107,25 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/v1/chat/completions":
             self._complete(body)
-        elif self.path == "/reply":
-            number, reply = body.get("number"), body.get("reply")
-            if type(number) is not int or not isinstance(reply, str) or not reply.strip():
-                self._refuse(400, "number and reply are wanted.")
-            elif self.desk.answer(number, reply):
+        elif self.path in ("/reply", "/resign"):
+            self._decide(body, resigned=self.path == "/resign")
+        elif self.path == "/pause":
+            if self.desk.pause():
                 self._tell(200, {"taken": True})
             else:
-                self._refuse(410, "no client waits for this reply any more.")
+                self._refuse(409, "no game is played here that could be continued.")
         else:
             self._refuse(404, f"nothing is at {self.path}.")
+
+    def _decide(self, body: dict[str, Any], *, resigned: bool) -> None:
+        """The person's reply to a question, or that there is none."""
+        number, reply = body.get("number"), "" if resigned else body.get("reply")
+        if type(number) is not int or not isinstance(reply, str) or not (resigned or reply.strip()):
+            self._refuse(400, "number and reply are wanted.")
+        elif self.desk.resign(number) if resigned else self.desk.answer(number, reply):
+            self._tell(200, {"taken": True})
+        else:
+            self._refuse(410, "no client waits for this reply any more.")
 
     def _complete(self, body: dict[str, Any]) -> None:
         chat = body.get("messages")

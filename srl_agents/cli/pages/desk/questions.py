@@ -15,11 +15,19 @@ LEFT_S = 120.0
 """Seconds that a question stays after its client stopped waiting, because the client may ask again."""
 MOST_QUESTIONS = 64
 """That wait at once."""
+RESIGNED = "I resign."
+"""Reply without a move: by the game's rules a seat that makes none forfeits, or the default is played."""
 _LOOK_S = 0.2
+_MOST_RESIGNED = 256
+"""Questions given up on that are remembered."""
 
 
 class DeskFullError(Exception):
     """As many questions wait as a desk keeps."""
+
+
+class PausedError(Exception):
+    """The person pauses the game."""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,8 +64,12 @@ class Desk:
     """A line for the person, such as how a game ended."""
     fetched: bool = False
     """Whether a page has fetched the news."""
+    pausable: bool = False
+    """Whether the one game that is played here can be saved and continued."""
+    paused: bool = False
     _questions: dict[int, Question] = field(default_factory=dict)
     _asked: int = 0
+    _resigned: list[str] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def ask(
@@ -72,13 +84,19 @@ class Desk:
 
         Raises:
             DeskFullError: too many questions wait.
+            PausedError: the person pauses.
         """
         with self._changed:
+            if self._given_up(chat):
+                return RESIGNED
             question = self._left_behind(chat) or self._new(chat, gone)
             question.waited_for, question.gone = True, gone
             question.about = about or {}
             while question.reply is None and not gone():
                 self._changed.wait(_LOOK_S)
+                if self.paused:
+                    del self._questions[question.number]
+                    raise PausedError
                 if question.gone is not gone:  # who asked again waits for it now
                     return None
             if gone():  # the answer stays for a client that asks again
@@ -115,6 +133,26 @@ class Desk:
             self._changed.notify_all()
             return True
 
+    def resign(self, number: int) -> bool:
+        """Give up on a question, and on those that ask for the same turn once more; False if no client waits
+        for it."""
+        with self._changed:
+            question = self._questions.get(number)
+            if question is None or question.reply is not None:
+                return False
+            question.reply = RESIGNED
+            self._resigned = [*self._resigned, question.chat[-1]["content"]][-_MOST_RESIGNED:]
+            self.answered += 1
+            self._changed.notify_all()
+            return True
+
+    def pause(self) -> bool:
+        """End the game here so that it can be continued; False where it cannot."""
+        with self._changed:
+            self.paused = self.paused or self.pausable
+            self._changed.notify_all()
+            return self.paused
+
     def tell(self, news: str) -> None:
         """Show a line on the page until the next one."""
         with self._changed:
@@ -125,6 +163,11 @@ class Desk:
         with self._changed:
             self.fetched = self.fetched or bool(self.news)
             return self.news
+
+    def _given_up(self, chat: Chat) -> bool:
+        """Whether it asks again for a turn that the person gave up on: its text, with a fault behind it."""
+        text = chat[-1]["content"]
+        return any(text != known and text.startswith(known) for known in self._resigned)
 
     def _new(self, chat: Chat, gone: Callable[[], bool]) -> Question:
         if len(self._questions) >= MOST_QUESTIONS:
