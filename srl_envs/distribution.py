@@ -11,7 +11,7 @@ DISTRIBUTION = "srl-envs"
 """Name of the distribution, as in ``pip install``; pyproject.toml has the same."""
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "cli": ("tyro", "rich", "yaml", "cryptography", "shtab"),
+    "cli": ("tyro", "rich", "yaml", "cryptography", "shtab", "PIL"),
     "rewards": ("jsonschema", "re2"),
     "train": (
         "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",

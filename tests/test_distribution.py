@@ -38,7 +38,7 @@ OTHERS_IMPORT_IT = {
     "sb3_contrib": "the user, who trains on the numeric views with it",
 }
 """Modules of extras that our packages do not import by themselves -> who does."""
-MODULE_OF = {"pyyaml": "yaml", "google-re2": "re2", "open-spiel": "pyspiel"}
+MODULE_OF = {"pillow": "PIL", "pyyaml": "yaml", "google-re2": "re2", "open-spiel": "pyspiel"}
 
 
 def texts() -> Iterator[Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -17,6 +18,7 @@ from string import Template
 from typing import Any
 
 from leaderboards.names import page_labels, relabelled
+from leaderboards.pages.preview import preview, summary
 from srl_agents.cli.pages.shared import embedded_json, shared_files
 from srl_envs.errors import StoreError, file_fault
 
@@ -36,7 +38,11 @@ _NOT_ON_THE_FIRST_PAGE = ("seeds", "matches", "replies_per_game")
 
 
 def write_site(
-    data: Mapping[str, Any], out: Path, episodes: Iterable[Mapping[str, Any]] = ()
+    data: Mapping[str, Any],
+    out: Path,
+    episodes: Iterable[Mapping[str, Any]] = (),
+    *,
+    address: str = "",
 ) -> Path:
     """Write everything; files of an earlier site in the same folder are replaced.
 
@@ -44,6 +50,7 @@ def write_site(
         data: from `leaderboards.pages.build.site_data`.
         out: folder of the site; made if absent.
         episodes: from `leaderboards.pages.episodes`, one file each; written as they come.
+        address: where the site will be; what shows a picture beside a link needs its whole address.
 
     Returns:
         The page to open.
@@ -73,8 +80,14 @@ def write_site(
         _write(out / "data.json", text + "\n")
         links = "\n".join(f'<link rel="stylesheet" href="assets/{name}">' for name in styles)
         loads = "\n".join(f'<script src="assets/{name}"></script>' for name in scripts)
+        first = relabelled(overview(data), names)
+        (out / "preview.png").write_bytes(preview(first))
         shown = Template((_ASSETS / "index.html").read_text(encoding="utf-8")).substitute(
-            links=links, scripts=loads, overview=embedded_json(relabelled(overview(data), names))
+            links=links,
+            scripts=loads,
+            overview=embedded_json(first),
+            summary=summary(first),
+            address=escape(f"{address.rstrip('/')}/" if address else ""),
         )
         _write(out / "index.html", shown)
     except OSError as error:

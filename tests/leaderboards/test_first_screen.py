@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from benchmarks.league.big_site import page_bytes
 from leaderboards.pages.build import board_data, write_site
+from leaderboards.pages.preview import HEIGHT, WIDTH, preview
 from srl_agents.league.ratings.overall import overall
 from srl_agents.league.ratings.tables import rate
 from srl_agents.league.store.history import LeagueStore
@@ -176,6 +179,40 @@ def test_a_phone_shows_cards_that_name_their_values(
         for selector in (".answer", ".quiet", f"[aria-label='{card}'] td"):
             for element in all_of(page, selector)[:5]:
                 assert page.execute_script(CONTRAST, element) >= 4.5, (address, selector)
+
+
+def test_a_link_to_the_site_has_a_picture_of_its_best_agents(site: Path, tmp_path: Path) -> None:
+    text = site.read_text()
+    found = dict(re.findall(r'<meta property="og:(\S+)" content="([^"]*)">', text))
+    assert found["image"] == "preview.png"
+    assert found["description"].endswith("who is best, how sure that is")
+    with Image.open(site.parent / found["image"]) as image:
+        image.load()
+        assert image.format == "PNG"
+        assert (
+            image.size == (int(found["image:width"]), int(found["image:height"])) == (WIDTH, HEIGHT)
+        )
+    assert (site.parent / "preview.png").stat().st_size < 60_000
+
+    data = json.loads((site.parent / "data.json").read_text())
+    data["episodes"] = []
+    there = write_site(data, tmp_path, address='https://boards.example/a"b')
+    assert 'content="https://boards.example/a&quot;b/preview.png"' in there.read_text()
+
+
+def test_the_picture_stands_for_what_the_page_shows() -> None:
+    """Another order of agents and no agents at all make other pictures; long names fit."""
+    keys = ["agent", "value", "low", "high", "half_width"]
+    rows = [["alice@8", 120.0, 60.0, 180.0, 60.0], ["bob@8" * 20, -120.0, None, None, None]]
+
+    def picture(rows: list[list[Any]]) -> bytes:
+        found = {"agents": {"keys": keys, "rows": rows}}
+        return preview({"agents": len(rows), "boards": [{}], "all_games": found})
+
+    assert picture(rows) == picture([*rows])
+    many = [[f"agent {k}" * 9, 10.0 * k, 10.0 * k - 5, 10.0 * k + 5, 5.0] for k in range(40)]
+    assert len({picture(rows), picture(rows[1:]), picture([]), picture(many)}) == 4
+    assert len(picture(many)) < 60_000
 
 
 def test_the_first_page_is_light_and_loads_no_chart(page: WebDriver, site: Path) -> None:
