@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srl_agents.coordination.coordinator import CoordinationGroups
-from srl_agents.coordination.members import AdapterShape, Decision, Member
+from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
 from srl_agents.credit.preferences import PreferenceBatch
 from srl_agents.memory.phase_manager import PhaseManager, phase_on
 from srl_agents.metrics import ConsoleView
