@@ -72,7 +72,7 @@ class PromotionGate:
         phase = f"gate: {label_of(candidate)} against {label_of(best)}"
         scores: dict[str, BySeed] = {}
         for arena in arenas:
-            if self._meet(arena, candidate):
+            if self._meet(arena, candidate, best):
                 specs = self.league.evaluation.gate(arena, candidate, best, pairs)
                 seats = {spec.match_id: spec.seats for spec in specs}
                 played = self._play(phase, specs)
@@ -85,12 +85,13 @@ class PromotionGate:
             game: np.array([own[seed] for seed in sorted(common)]) for game, own in scores.items()
         }
 
-    def _meet(self, arena: Arena, candidate: str) -> bool:
-        """Whether candidate and best play each other, or the same task; else each plays with the same
-        strangers: where all are paid alike, and where both hold the same seats."""
-        seats = range(arena.seats)
-        free = all(self.league.evaluation.may_sit(candidate, seat) for seat in seats)
-        return arena.alone or (free and arena.mode != "cooperative")
+    def _meet(self, arena: Arena, candidate: str, best: str) -> bool:
+        """Whether candidate and best play each other in every seat, or the same task; else each plays with
+        the same strangers: where all are paid alike, and where both hold the same seats."""
+        if arena.alone or arena.mode == "cooperative":
+            return arena.alone
+        lineups = self.league.evaluation.gate(arena, candidate, best, range(1))
+        return len(lineups) == len(arena.turns)
 
     def _compared(
         self, arena: Arena, candidate: str, best: str, others: Sequence[str], pairs: range

@@ -416,7 +416,7 @@ def test_a_side_of_several_learners_is_completed_with_live_mates() -> None:
     found += [(*rivals, "bot:random", "bot:random"), ("bot:random", "bot:random", *rivals)]
     assert Counter(spec.seats for spec in evals) == dict.fromkeys(found, 2)
     old = agent("alice", 3)
-    gate = schedule.gate(alice, old, 0, 1)
+    gate = schedule.gate(league.arenas.all[0], alice, old, range(1))
     assert [s.seats for s in gate] == [(alice, bob, old, bob), (old, bob, alice, bob)]
 
 
