@@ -43,8 +43,6 @@ class BuildOptions(OutOptions, FingerprintOptions, JSONOptions):
     """Count the matches of this schedule only, for example eval/final."""
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 60
     """Most replays of one board; each is played again from its replies."""
-    address: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
-    """Where the site will be, https://...: chats and feeds then show its preview.png beside a link."""
 
 
 def main(argv: list[str]) -> int:
@@ -56,8 +54,6 @@ def main(argv: list[str]) -> int:
         raise ConfigError("--schedule goes with --store: a board has the schedule of its protocol.")
     if options.store and options.fingerprint:
         raise ConfigError("--fingerprint goes with --board: a store has no signature.")
-    if options.address and not options.address.startswith(("https://", "http://")):
-        raise ConfigError(f"--address {options.address}: begin with https:// or http://.")
     if (options.board is None) == (options.store is None):
         raise ConfigError("give --store PATH or --board DIR, one of them.")
     if options.board is not None:
@@ -127,9 +123,7 @@ def _write(options: BuildOptions, data: dict[str, Any], episodes: Iterator[dict[
         print(visible(f"set aside: {part['bundle']}: {part['reason']}"), file=sys.stderr)
     total = sum(len(board["episodes"]) for board in data["boards"])
     with ProgressBar(quiet=options.json) as bar:
-        index = write_site(
-            data, options.out, _counted(episodes, bar, total), address=options.address
-        )
+        index = write_site(data, options.out, _counted(episodes, bar, total))
     if options.json:
         numbers = str(index.with_name("data.json"))
         print(plain_json({"index": str(index), "data": numbers, "boards": data["boards"]}))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -38,11 +37,7 @@ _NOT_ON_THE_FIRST_PAGE = ("seeds", "matches", "replies_per_game")
 
 
 def write_site(
-    data: Mapping[str, Any],
-    out: Path,
-    episodes: Iterable[Mapping[str, Any]] = (),
-    *,
-    address: str = "",
+    data: Mapping[str, Any], out: Path, episodes: Iterable[Mapping[str, Any]] = ()
 ) -> Path:
     """Write everything; files of an earlier site in the same folder are replaced.
 
@@ -50,7 +45,6 @@ def write_site(
         data: from `leaderboards.pages.build.site_data`.
         out: folder of the site; made if absent.
         episodes: from `leaderboards.pages.episodes`, one file each; written as they come.
-        address: where the site will be; what shows a picture beside a link needs its whole address.
 
     Returns:
         The page to open.
@@ -87,7 +81,6 @@ def write_site(
             scripts=loads,
             overview=embedded_json(first),
             summary=summary(first),
-            address=escape(f"{address.rstrip('/')}/" if address else ""),
         )
         _write(out / "index.html", shown)
     except OSError as error:

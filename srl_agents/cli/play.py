@@ -28,7 +28,7 @@ from srl_agents.cli.person.keyboard import (
     PauseGameError,
     require_terminal,
 )
-from srl_agents.cli.person.pausing import caught_up, keep, paused_game
+from srl_agents.cli.person.pausing import caught_up, is_paused, keep, paused_game
 from srl_agents.cli.views.transcript import Result, TranscriptView
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.records import plain_json
@@ -52,7 +52,7 @@ One agent per seat, in the order of the seats (`srl docs agents`):
 Examples:
   srl play connect_four-v0 human middle
   srl play connect_four-v0 human middle --web
-  srl play connect_four-v0 human middle --web --resume paused-connect_four-v0-seed0.jsonl
+  srl play paused-connect_four-v0-seed0.jsonl human middle --web
   srl play math_duel-v0 tiny strong --seed 7 --split eval
   srl play connect_four-v0 random strong --episodes 20 --mirror --quiet
   srl play connect_four-v0 middle strong --option rows=5 --option cols=5 --save game.jsonl
@@ -64,7 +64,7 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
     """What to play, who plays, and what to show."""
 
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
-    """Id of the environment."""
+    """Id of the environment, or the file of a game that a person paused: it goes on, with the same agents."""
     policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="AGENT ...")]
     """Policies, one per seat."""
     split: Annotated[str, tyro.conf.arg(metavar="{train,eval}")] = "train"
@@ -83,9 +83,6 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
     """Print results only."""
     web: bool = False
     """Play the seats of `human` in the browser, with boards to click and legal moves as buttons."""
-    resume: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Go on with a game that a person paused, with the same agents; seed and split are the file's. Models
-    see its state and not their earlier replies."""
 
     def check(self) -> None:
         """Refuse impossible values; tyro would draw a box around an error of ``__post_init__``.
@@ -106,8 +103,10 @@ class PlayOptions(RandomOptions, ReplyOptions, JSONOptions):
             raise ConfigError("a person has to see the game: leave out --json and --quiet.")
         if self.web and HUMAN not in self.policies:
             raise ConfigError("--web is for a person: give `human` a seat.")
-        if self.resume and (self.episodes > 1 or self.mirror):
-            raise ConfigError("--resume goes on with one game: leave out --episodes and --mirror.")
+        if is_paused(self.env) and (self.episodes > 1 or self.mirror or self.option):
+            raise ConfigError(
+                f"{self.env} is one game, with its options: leave out --episodes, --mirror and --option."
+            )
 
 
 def main(argv: list[str]) -> int:
@@ -130,8 +129,12 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
         SRLError: the user has something to fix.
     """
     options.check()
+    paused = paused_game(Path(options.env)) if is_paused(options.env) else None
+    if paused is not None:
+        options = replace(options, env=paused.env_id, seed=paused.seed, split=paused.split)
     spec = srl_envs.spec(adopt(options.env))
-    env: Any = srl_envs.make(spec.id, **options_of(options.option))
+    made_with = options_of(options.option) if paused is None else paused.options
+    env: Any = srl_envs.make(spec.id, **made_with)
     with ExitStack() as closing:
         closing.callback(env.close)
         desk = None
@@ -146,10 +149,6 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
             )
         turns = range(table.seats if options.mirror else 1)
         games = [(options.seed + n, turn) for n in range(options.episodes) for turn in turns]
-        paused = paused_game(options.resume, spec.id, env) if options.resume else None
-        if paused is not None:
-            options = replace(options, seed=paused.seed, split=paused.split)
-            games = [(paused.seed, 0)]
         for number, (seed, turn) in enumerate(games, 1):
             players = table.seated(turn, seed)
             names = table.names(turn)

@@ -23,7 +23,7 @@ def keep(game: Transcript) -> str:
         game.save(path)
     except OSError as error:
         raise ConfigError(f"the game cannot be kept in {file_fault(error, path)}.") from None
-    return f"paused. To go on: the same command with --resume {path}"
+    return f"paused. To go on: the same command with {path} instead of {game.env_id}"
 
 
 def caught_up(
@@ -60,21 +60,19 @@ def caught_up(
         recorder.add(dict(step.replies), result, step.thoughts)
         observations, _, _, _, infos = result
     if not env.agents or recorder.transcript().digest != earlier.digest:
-        raise ConfigError("--resume: this game is over, or goes another way in this release.")
+        raise ConfigError("this game is over, or goes another way in this release.")
     return observations, infos
 
 
-def paused_game(path: Path, env_id: str, env: Any) -> Transcript:
+def is_paused(name: str) -> bool:
+    """Whether this is the file of a game and no environment."""
+    return name.endswith(".jsonl")
+
+
+def paused_game(path: Path) -> Transcript:
     """A game that a person paused.
 
     Raises:
-        ConfigError: the file holds none of this environment and its options.
-        TranscriptError: it cannot be read.
+        TranscriptError: the file cannot be read.
     """
-    found = load_transcript(path)
-    if (found.env_id, found.options) != (env_id, env.options):
-        raise ConfigError(
-            f"--resume {path}: a game of {found.env_id} with {found.options}, and this command plays "
-            f"{env_id} with {env.options}."
-        )
-    return found
+    return load_transcript(path)

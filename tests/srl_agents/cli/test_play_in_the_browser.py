@@ -209,8 +209,8 @@ def test_a_paused_game_goes_on_where_it_was_with_the_same_bot(
     (left,) = raised
     paused = Path("paused-connect_four-v0-seed5.jsonl")
     assert isinstance(left, PauseGameError)
-    assert f"--resume {paused}" in str(left) == desk.news
-    again = replace(options, seed=0, resume=paused, save=rest)
+    assert f"with {paused} instead of connect_four-v0" in str(left) == desk.news
+    again = replace(options, seed=0, env=str(paused), save=rest)
     with table(again, monkeypatch) as (desk, raised):
         first(desk, moves[2:])
         answered(desk, desk.resign)
@@ -223,9 +223,9 @@ def test_a_paused_game_goes_on_where_it_was_with_the_same_bot(
         answered(desk, desk.resign)
     assert raised == []
     for wrong, words in (
-        (replace(again, env="nim-v0"), "a game of connect_four-v0"),
-        (replace(again, resume=rest), "this game is over"),
-        (replace(again, mirror=True), "leave out --episodes and --mirror"),
+        (replace(again, env="absent.jsonl"), "absent.jsonl"),
+        (replace(again, env=str(rest)), "this game is over"),
+        (replace(again, mirror=True), "leave out --episodes, --mirror and --option"),
     ):
         with table(wrong, monkeypatch) as (_, raised):
             pass
@@ -262,7 +262,7 @@ def test_resign_asks_twice_and_pause_keeps_the_game(
         browser.get(url)
         shown(browser, "#pause:not([hidden])")
         browser.execute_script(click, "pause")
-        until_shown("paused. To go on: the same command with --resume paused-nim-v0-seed3.jsonl")
+        until_shown("the same command with paused-nim-v0-seed3.jsonl instead of nim-v0")
     assert isinstance(raised[0], PauseGameError)
     assert (tmp_path / "paused-nim-v0-seed3.jsonl").is_file()
 
