@@ -7,7 +7,13 @@ from typing import Annotated
 
 import tyro
 
-from leaderboards.cli.shared.options import AGENTS, EntrantOptions, OutOptions, entrants_from
+from leaderboards.cli.shared.options import (
+    AGENTS,
+    EntrantOptions,
+    EnvsOptions,
+    OutOptions,
+    entrants_from,
+)
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions, ReplyOptions
 from srl_agents.records import plain_json
@@ -29,11 +35,9 @@ of both. Weights are read, nothing is played.
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegisterOptions(OutOptions, EntrantOptions, ReplyOptions, JSONOptions):
+class RegisterOptions(EnvsOptions, OutOptions, EntrantOptions, ReplyOptions, JSONOptions):
     """Agents to register, and their protocols."""
 
-    envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV ...")]
-    """Ids of environments."""
     maker: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
     """Claim the names of a maker of models, such as openai; for boards that list your key for it."""
 

@@ -116,11 +116,17 @@ class LevelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GamesOptions:
-    """The environments that are played."""
+class EnvsOptions:
+    """Environments by their ids."""
 
     envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
     """Ids of environments."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GamesOptions(EnvsOptions):
+    """The environments that are played."""
+
     all: bool = False
     """All environments with a protocol."""
     in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
