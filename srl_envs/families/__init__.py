@@ -85,7 +85,7 @@ register(
     entry_point=f"{_TABLES}.werewolf:Werewolf",
     mode="mixed",
     seats=7,
-    summary="Find the werewolves among you by talk and votes, before they have killed the village.",
+    summary="Find the werewolves by talk and votes before they have killed the village.",
     held_out=True,
     bots={
         "random": f"{_TABLES}.werewolf_bots:random_bot",

@@ -358,6 +358,11 @@ class CodeExecutor:
 
     def _duet_outcome(self, candidate: Run, tester: Run) -> Outcome:
         """The verdict is the tester's; a limit that the candidate hit explains it."""
+        verdict, message = self._verdict(tester)
+        if (
+            verdict == "tests" and not tester.fault
+        ):  # the program may have been stopped at any point
+            return self._outcome("refused", message)
         for run in (tester, candidate):
             if run.fault:
                 return self._outcome("infrastructure", run.fault)
@@ -368,15 +373,10 @@ class CodeExecutor:
         stopped = self._stopped(tester)
         if stopped is not None:
             return replace(stopped, stdout="", passed=False)
-        try:
-            report = json.loads(tester.stdout)
-            verdict, message = report["verdict"], self._text(report)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        if not verdict:
             return replace(
                 self._outcome("crashed", "the tests ended early", candidate), passed=False
             )
-        if verdict == "tests":
-            return self._outcome("refused", message)
         if verdict == "refused":
             return replace(self._outcome("refused", message), passed=False)
         status: Status = "crashed" if verdict == "gone" else "exception"
@@ -388,6 +388,14 @@ class CodeExecutor:
         assert tester.report is not None
         cpu_s = outcome.cpu_s + tester.report.cpu_s
         return replace(outcome, passed=verdict == "passed", cpu_s=cpu_s)
+
+    def _verdict(self, tester: Run) -> tuple[str, str]:
+        """Verdict and message that a tester wrote; empty if it ended before."""
+        try:
+            report = json.loads(tester.stdout)
+            return str(report["verdict"]), self._text(report)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return "", ""
 
     def _script_outcome(self, run: Run) -> Outcome:
         stopped = self._stopped(run)

@@ -138,6 +138,8 @@ ELSEWHERE = {
     "report": "the test of a training below, whose run it shows",
     "verify-trainer": "computes gradients for a minute before it prints; its help is tried",
     "reproduce": "trains for minutes; its help is tried",
+    "push": "sends to a hub; tests/srl_agents/cli/test_push_and_pull.py has one",
+    "pull": "fetches from a hub, likewise",
     "eval": "prints after Inspect ends, which has an environment of its own (`make inspect`)",
 }
 """Commands that are not tried on the run of bots, and why."""

@@ -48,7 +48,7 @@ SENT: Mapping[Kind, re.Pattern[str]] = {
         re.ASCII,
     ),
     "board": re.compile(
-        r"README\.md|index\.html|data\.json|assets/[\w.\-]+|(boards|agents|episodes)/[\w.@+\-]+\.js"
+        r"README\.md|index\.html|data\.json|preview\.png|assets/[\w.\-]+|(boards|agents|episodes)/[\w.@+\-]+\.js"
         rf"|board/({_BOARD})",
         re.ASCII,
     ),

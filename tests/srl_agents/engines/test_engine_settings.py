@@ -32,7 +32,6 @@ def test_an_address_of_vllm_holds_no_key(url: str) -> None:
     [
         ({}, True),
         ({"cache_gib": 0}, False),
-        ({"share_prefixes": False, "host_gib": 0.01}, False),
         ({"cache_gib": 0, "host_gib": 0.01, "eviction": "learned"}, True),
         ({"cache_gib": 0, "disk_gib": 0.01}, True),
         ({"cache_type": "int8"}, True),

@@ -6,6 +6,7 @@ import pytest
 
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits, Outcome
+from srl_envs.sandbox.jobs import Run
 
 
 def call(executor: CodeExecutor, program: str, *args: object, expected: object = None) -> Outcome:
@@ -233,3 +234,12 @@ def test_preloaded_modules_are_there_before_the_program() -> None:
             assert call(executor, program, "numpy.linalg").value is there
     with pytest.raises(ConfigError, match=r"'sympy.core': its package is not among"):
         CodeExecutor(preload=("sympy.core",))
+
+
+def test_tests_that_judge_no_program_are_refused_wherever_theirs_was_stopped(
+    executor: CodeExecutor,
+) -> None:
+    candidate = Run(b"", fault="the program's process could not be confined")
+    tester = Run(b"", stdout=b'{"verdict": "tests", "message": "invalid syntax"}')
+    outcome = executor._duet_outcome(candidate, tester)
+    assert (outcome.status, outcome.passed, outcome.message) == ("refused", None, "invalid syntax")
