@@ -118,23 +118,28 @@ class Forking:
         left: float,
         covered: Covered,
     ) -> Rounds:
-        """Fork the first decision of each path, choose an alternative, and go on behind it."""
+        """Fork the decisions of each path's first step, choose an alternative, and go on behind it."""
         paths, after = list(parents), [-1] * len(parents)
         while paths:
             heads: list[_Decision] = []
             for episode, step in zip(paths, after, strict=True):
                 later = [d for d in self._decisions(episode, learners) if d.turn.step > step]
-                heads += later[:1]
+                heads += [d for d in later if d.turn.step == later[0].turn.step]
             chosen, left = self._within(heads, left)
             chosen, specs = self._branches(chosen, covered)
             if not specs:
                 return
             made = yield specs
             each = self._settings.alternatives - 1
-            paths, after = [], []
+            forked: dict[str, list[tuple[_Decision, list[Episode]]]] = {}
             for number, decision in enumerate(chosen):
                 mine = [e for e in made[number * each : (number + 1) * each] if e.valid]
-                paths.append(self._next(decision, [decision.episode, *mine]))
+                own = forked.setdefault(decision.episode.spec.match_id, [])
+                own.append((decision, [decision.episode, *mine]))
+            paths, after = [], []
+            for own in forked.values():  # of seats that moved together, a drawn one leads on
+                decision, alternatives = min(own, key=lambda pair: self._rank(pair[0]))
+                paths.append(self._next(decision, alternatives))
                 after.append(decision.turn.step)
 
     def _next(self, decision: _Decision, alternatives: Sequence[Episode]) -> Episode:

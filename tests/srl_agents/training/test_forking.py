@@ -140,6 +140,24 @@ def test_a_sampled_path_chooses_anew_at_every_decision() -> None:
     assert 0.2 < sum(left) / len(left) < 0.8
 
 
+@pytest.mark.parametrize("path", ["sampled", "best"])
+def test_all_seats_that_move_together_fork_before_a_path_goes_on(path: str) -> None:
+    parent = episode([turn(0, 0), turn(2, 1)], [turn(1, 0), turn(3, 1)])
+    spec = replace(parent.spec, seats=(ALICE, ALICE), learner_seats=(0, 1))
+    own = tuple(replace(seat, policy=ALICE) for seat in parent.trajectories)
+    leading = set()
+    for seed in range(20):
+        table = Table()
+        settings = ForkSettings(alternatives=3, path=path)  # type: ignore[arg-type]
+        both = replace(parent, spec=replace(spec, seed=seed), trajectories=own)
+        Forking(settings, 0).play([both], {ALICE}, table)
+        assert decisions(table) == [[0, 0, 1, 1], [2, 2, 3, 3]]
+        (left,) = {s.branch.parent for s in table.rounds[1] if s.branch}
+        made = {s.match_id: s.branch.decision for s in table.rounds[0] if s.branch}
+        leading.add(made.get(left))
+    assert {0, 1} <= leading  # now one seat's alternative leads on, now another's
+
+
 @pytest.mark.parametrize(("tokens", "most"), [(1, 0), (4, 1), (6, 2), (100, 3)])
 def test_branches_stay_within_the_tokens_they_may_take(tokens: int, most: int) -> None:
     """The three decisions have 6, 4 and 2 reply tokens from there on."""
