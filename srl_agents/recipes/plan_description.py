@@ -283,7 +283,7 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
     reply = recipe.rollout.max_new_tokens
     player = f"bot:{bot}" if bot else "random legal play"
     return Traffic(
-        rows=round(matches * max(1, round(turns)) * _with_branches(recipe.forks, turns)),
+        rows=_with_branches(matches * max(1, round(turns)), recipe.forks, turns, reply),
         prompt_tokens=max(prompts),
         reply_tokens=reply,
         mean_prompt_tokens=sum(prompts) / len(prompts),
@@ -294,11 +294,19 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
     )
 
 
-def _with_branches(forks: ForkSettings | None, turns: float) -> float:
-    """Rows of matches and branches per row of the matches: one that leaves turn t has the turns from t on."""
+def _with_branches(rows: int, forks: ForkSettings | None, turns: float, reply: int) -> int:
+    """Rows of matches and their branches: one that leaves turn t has the turns from t on.
+
+    Args:
+        rows: of the matches.
+        forks: where they are left.
+        turns: of a seat in a match.
+        reply: tokens of a reply, by which a limit on those of branches is one on their rows.
+    """
     if forks is None:
-        return 1.0
-    return 1 + forks.share * (forks.alternatives - 1) * (max(1.0, turns) + 1) / 2
+        return rows
+    added = rows * forks.share * (forks.alternatives - 1) * (max(1.0, turns) + 1) / 2
+    return round(rows + (added if forks.tokens is None else min(added, forks.tokens / reply)))
 
 
 def _new_tokens(texts: Sequence[tuple[int, str]], tokens_of: Count, group_size: int) -> float:

@@ -58,6 +58,16 @@ def test_the_tiny_recipe_fits_little_and_not_nothing() -> None:
     assert not plan_of("quickstart-tiny", target_of("1MB")).fits
 
 
+def test_a_limit_on_the_tokens_of_branches_bounds_their_rows() -> None:
+    def rows(*choices: str) -> int:
+        recipe = load(LeagueRecipe, find_recipe("forks-tiny"), choices)
+        return describe(recipe, accelerator=False).traffic.rows
+
+    alone = rows("forks=null", "credit.estimator=group")
+    few = rows("forks.tokens=800")  # replies of 8 tokens at most
+    assert alone < few == alone + 100 < rows("forks.tokens=8000") <= rows()
+
+
 def test_a_recipes_choices_reach_the_plan(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
