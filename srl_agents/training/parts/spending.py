@@ -123,13 +123,18 @@ def require_budget(settings: StopSettings | None, folder: Path) -> None:
     """Refuse to begin a run whose shared budget is spent; one that has begun may end.
 
     Raises:
-        ConfigError: it is spent, or the file cannot be used.
+        ConfigError: it is spent, the file cannot be used, or it has an entry of a run whose folder is gone.
     """
     file = budget_file(settings)
     if file is None:
         return
-    found = file.read()
-    if str(folder.absolute()) not in found.runs and (limit := _reached(found.limits, found.spent)):
+    found, run = file.read(), str(folder.absolute())
+    if run in found.runs and not folder.exists():
+        raise ConfigError(
+            f"stop.budget: {file.path} holds what a run in {folder} spent, and that folder is gone: a new "
+            "run there would replace its entry. Use another folder (--out)."
+        )
+    if run not in found.runs and (limit := _reached(found.limits, found.spent)):
         raise ConfigError(
             f"stop.budget: {file.path} is spent: {limit}, by {len(found.runs)} runs. Raise the limit in it "
             "and in every recipe that shares it, or name another file."

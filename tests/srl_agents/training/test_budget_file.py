@@ -88,6 +88,7 @@ def test_a_run_begins_only_where_something_is_left(tmp_path: Path) -> None:
     settings = StopSettings(tokens=1000, cpu_s=60, budget=str(path))
     first, second = tmp_path / "first", tmp_path / "second"
     require_budget(settings, first)
+    first.mkdir()
     BudgetFile(path, LIMITS).enter(str(first), {"tokens": 999.0, "cpu_s": 1.0})
     require_budget(settings, second)
     BudgetFile(path, LIMITS).enter(str(first), {"tokens": 1000.0, "cpu_s": 1.0})
@@ -98,6 +99,15 @@ def test_a_run_begins_only_where_something_is_left(tmp_path: Path) -> None:
     limits = ("stop.tokens=1000", "stop.cpu_s=60", f"stop.budget={path}")
     with pytest.raises(ConfigError, match=spent):  # before it costs anything
         try_out(TrainOptions(recipe="quickstart-tiny", out=second, set=limits, dry_run=True))
+
+
+def test_what_a_deleted_run_spent_stays_spent(tmp_path: Path) -> None:
+    settings = StopSettings(tokens=1000, cpu_s=60, budget=str(tmp_path / "budget.json"))
+    gone = tmp_path / "gone"
+    BudgetFile(tmp_path / "budget.json", LIMITS).enter(str(gone), {"tokens": 999.0, "cpu_s": 1.0})
+    with pytest.raises(ConfigError, match="would replace its entry"):
+        require_budget(settings, gone)
+    require_budget(settings, tmp_path / "other")
 
 
 @pytest.mark.parametrize(
