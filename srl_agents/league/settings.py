@@ -81,7 +81,7 @@ class StopSettings:
         limits = {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
         for name, value in limits.items():
             require(value > 0, f"{name}={value}: use more than 0.")
-        require(bool(limits), f"stop: give a limit: {', '.join(LIMITS)}.")
+        require(bool(limits), f"give a limit: {', '.join(LIMITS)}.")
 
 
 LIMITS = ("tokens", "trained_tokens", "cpu_s")
