@@ -15,7 +15,7 @@ FENCE = "```"
 _HELP = (
     "Type your move as in the example, without the tags (they are added), or a whole reply with\n"
     f"{OPEN}...{CLOSE}. A program starts with a line {FENCE}python and ends with {FENCE}.\n"
-    "`pause` keeps it in a file, and `quit` leaves the game."
+    "`pause` keeps the game in a file, and `quit` leaves the game."
 )
 
 

@@ -38,7 +38,7 @@ def check_exchange(recipe: LeagueRecipe) -> None:
         require(
             game.credit.mode == "individual",
             f"{_WHAT}, credit.mode={game.credit.mode!r} of {game.name}: rows are compared by what their own "
-            "seats earned. Use 'individual'.",
+            "seats earned. Use 'individual', in the `credit` of a game of several where games differ.",
         )
         require(
             game.credit.normalise == "none",
