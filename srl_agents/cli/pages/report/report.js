@@ -100,18 +100,18 @@
 
   function learned() { // each learner's last version against the one that it started as
     const rows = data.runs.flatMap((run) => run.tables.filter((found) => !found.partners.length).flatMap((found) => found.gains.map((gain) => ({ run, found, gain }))));
-    const verdict = ({ estimate, half_width: width }) => (width === null || Math.abs(estimate) <= width ? "not resolved" : estimate > 0 ? "yes: better than its start" : "no: worse than its start");
+    const verdict = ({ estimate, half_width: width }) => (width === null || Math.abs(estimate) <= width ? "not resolved" : estimate > 0 ? "yes, better" : "no, worse");
     const why = data.runs.some((run) => run.tables.some((found) => found.partners.length))
       ? "All seats are paid alike, so no learner has a result against its start; the league's tables compare returns with partners."
       : "Not measured yet: the final round robin compares each learner with its start.";
     return el("section", { class: "section card", id: "learned", "aria-label": "Did it learn?" }, el("h2", {}, "Did it learn?"),
       rows.length ? el("p", { class: "quiet" }, "Points per game against the start, in games of one seat the difference of returns; 95 % intervals, clustered by seed.") : null,
       rows.length ? scroller("Each learner against its start", el("table", { class: "plain" },
-        el("thead", {}, el("tr", {}, ...["Learner", "Game", ...(data.runs.length > 1 ? ["Run"] : []), "Difference to its start", "Seeds", ""].map((text) => el("th", { scope: "col" }, text)))),
+        el("thead", {}, el("tr", {}, ...["Learner", "Verdict", "Difference to its start", "Game", ...(data.runs.length > 1 ? ["Run"] : []), "Seeds"].map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, ...rows.map(({ run, found, gain }) => el("tr", {}, el("th", { scope: "row", class: "clip", title: gain.agent }, gain.agent.split("-")[0]),
-          el("td", {}, found.title), ...(data.runs.length > 1 ? [el("td", {}, run.label)] : []),
-          el("td", {}, `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}`), el("td", {}, whole(gain.seeds)),
-          el("td", { class: verdict(gain).startsWith("yes") ? "better" : null }, verdict(gain))))))) : el("p", {}, why));
+          el("td", { class: verdict(gain).startsWith("yes") ? "better" : null }, verdict(gain)),
+          el("td", {}, `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}`),
+          el("td", {}, found.title), ...(data.runs.length > 1 ? [el("td", {}, run.label)] : []), el("td", {}, whole(gain.seeds))))))) : el("p", {}, why));
   }
 
   function table(found) {
