@@ -24,7 +24,7 @@ import yaml
 import srl_envs
 from benchmarks.experiments import announced, rows
 from benchmarks.experiments.announced import HEX, Key, Page
-from benchmarks.learning.child_process import commit, in_child
+from benchmarks.learning.child_process import in_child
 from benchmarks.learning.small_games import CORPORA, require
 from srl_agents.records import digest
 
@@ -148,9 +148,17 @@ def measured(folder: Path, model: Path, measure: Any) -> dict[str, Any]:
     }
 
 
-def code_version() -> str:
-    """The commit that runs, with `rows.CHANGED` behind it where tracked files differ from it."""
-    return commit() + rows.CHANGED * bool(_git("status", "--porcelain", "--untracked-files=no"))
+def code_version(root: Path = announced.ROOT) -> str:
+    """The commit that runs, with `rows.CHANGED` behind it where tracked files differ from it.
+
+    Rows that a sweep writes into its clone are results and no code.
+    """
+    results = rows.RESULTS.relative_to(announced.ROOT)
+    head = _git("rev-parse", "--short", "HEAD", root=root).strip() or "unknown"
+    changed = _git(
+        "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{results}", root=root
+    )
+    return head + rows.CHANGED * bool(changed)
 
 
 def page_at(code: str, name: str) -> str | None:
@@ -161,9 +169,9 @@ def page_at(code: str, name: str) -> str | None:
     return announced.digest_of(text) if text else ""
 
 
-def _git(*arguments: str) -> str:
+def _git(*arguments: str, root: Path = announced.ROOT) -> str:
     found = subprocess.run(
-        ["git", *arguments], check=False, capture_output=True, text=True, cwd=announced.ROOT
+        ["git", *arguments], check=False, capture_output=True, text=True, cwd=root
     )
     return found.stdout if found.returncode == 0 else ""
 

@@ -54,6 +54,22 @@ def test_patterns_choose_arms_and_pilots_take_other_seeds() -> None:
     assert len(sweep.wanted(page, ["*"], [0, 1])) == 4
 
 
+def test_rows_of_a_sweep_change_no_code_of_its_clone(tmp_path: Path) -> None:
+    results = tmp_path / rows.RESULTS.relative_to(announced.ROOT) / "credit_by_forks.jsonl"
+    results.parent.mkdir(parents=True)
+    code = tmp_path / "code.py"
+    for file in (results, code):
+        file.write_text("1")
+    user = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for words in (["init", "-q"], ["add", "-A"], [*user, "commit", "-qm", "Begin"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    clean = sweep.code_version(tmp_path)
+    results.write_text("2")
+    assert sweep.code_version(tmp_path) == clean != "unknown"
+    code.write_text("2")
+    assert sweep.code_version(tmp_path) == clean + rows.CHANGED
+
+
 def start(folder: Path) -> subprocess.Popen[bytes]:
     root = Path(__file__).parents[2]
     return subprocess.Popen(
