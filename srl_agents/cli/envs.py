@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
-import tyro
 
 import srl_envs
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions
+from srl_agents.cli.options import ListingOptions
 from srl_agents.records import plain_json
 from srl_envs.core import seat_name
 from srl_envs.registry import EnvSpec, adopt
@@ -34,25 +33,17 @@ SHELL_OPTIONS = {
 """Options that every game has, for listings; `srl_envs.parallel.GameEnv` defines them."""
 
 
-@dataclass(frozen=True)
-class EnvsOptions(JSONOptions):
-    """Environment to show, and its options."""
-
-    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[ENV]")] = ""
-    """Id of one environment; all are listed if absent."""
-
-
 def main(argv: list[str]) -> int:
     """Run the command; see `srl envs --help`."""
-    options = read_options(EnvsOptions, command="srl envs", description=DESCRIPTION, argv=argv)
-    if not options.env:
+    options = read_options(ListingOptions, command="srl envs", description=DESCRIPTION, argv=argv)
+    if not options.name:
         specs = [srl_envs.spec(env_id) for env_id in srl_envs.list_envs()]
         if options.json:
             print(plain_json([asdict(spec) for spec in specs], indent=2))
         else:
             _list(specs)
         return 0
-    spec = srl_envs.spec(adopt(options.env))
+    spec = srl_envs.spec(adopt(options.name))
     seat, observation, reply = sample_turn(spec)
     if options.json:
         sample = {"seat": seat, "observation": observation, "reply": reply}

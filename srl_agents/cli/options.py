@@ -20,6 +20,14 @@ class JSONOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListingOptions(JSONOptions):
+    """One entry of a list, or all."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[NAME]")] = ""
+    """Name of one entry; all are listed if absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlotOptions:
     """File for a figure."""
 

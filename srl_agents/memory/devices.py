@@ -69,6 +69,8 @@ CAPTURED = 1.0e-3 / _HOST_S
 measured, prompts included: .8 ms for the shape of Qwen2.5-1.5B at 63 live rows (13.0 s), 1.2 ms for that of
 7B at 32 (4.3 s), both on an H100 with one adapter."""
 
+_LESS = "capacity as far as drivers leave it, rounded down, not measured here"
+
 DEVICES = {
     target.name: target
     for target in (
@@ -87,6 +89,23 @@ DEVICES = {
             overhead_bytes=_CONTEXT, slack=_SLACK, host_s_per_layer=_HOST_S,
             source="NVIDIA Ada architecture paper (dense bfloat16, float32 sums); capacity as torch "
             "reports it, 23.64 GiB (VGen issue 104)",
+        ),
+        *(
+            Target(
+                name=name, memory_bytes=gib * GIB, peak_flops=teraflops * 1e12,
+                memory_bytes_per_s=gb_per_s * 1e9, overhead_bytes=_CONTEXT, slack=_SLACK,
+                host_s_per_layer=_HOST_S,
+                source=f"NVIDIA {sheet} (dense bfloat16, float32 sums); {capacity}",
+            )
+            for name, gib, teraflops, gb_per_s, sheet, capacity in (
+                ("h200", 139.7, 989, 4800, "H200 data sheet (SXM)", _LESS),
+                ("a100-40gb", 39.4, 312, 1555, "A100 data sheet (SXM)", _LESS),
+                ("l40s", 44.4, 362, 864, "L40S data sheet", "an L40 has 44.40 GiB (Qwen3-VL issue 2097)"),
+                ("l4", 22.0, 121, 300, "L4 data sheet", _LESS),
+                ("a10g", 22.0, 70, 600, "A10G data sheet", _LESS),
+                ("rtx3090", 23.6, 71, 936, "Ampere GA102 architecture paper", _LESS),
+                ("rtx5090", 31.3, 209.5, 1792, "RTX Blackwell architecture paper", _LESS),
+            )
         ),
     )
 }  # fmt: skip
@@ -110,13 +129,20 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([KMGT]?I?B?)", re.IGNORECASE)
 def target_of(name: str) -> Target:
     """A device by name, this machine (``cpu``), or a size such as ``48GB`` with an A100's rates.
 
+    A name may be written as on the box (``RTX 4090``) and cut short (``h100``) where one device has it.
+
     Raises:
         ConfigError: none of these.
     """
-    if name in DEVICES:
-        return DEVICES[name]
     if name == "cpu":
         return this_machine()
+    usual = re.sub(r"[\s_-]+", "-", name.strip().lower())
+    usual = re.sub(r"nvidia-|geforce-|(?<=rtx)-", "", usual)
+    meant = [own for own in DEVICES if f"{own}-".startswith((f"{usual}-", f"rtx{usual}-"))]
+    if len(meant) == 1:
+        return DEVICES[meant[0]]
+    if meant:
+        raise ConfigError(f"device={name!r}: {' or '.join(meant)}?")
     found = _SIZE.fullmatch(name.strip())
     if found is None or found[2].upper() not in _UNITS or not _sized(found):
         known = (*DEVICES, "cpu")

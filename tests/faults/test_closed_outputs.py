@@ -104,6 +104,7 @@ COMMANDS: dict[str, Fill] = {
     "help": lambda _: ["--help"],
     "play": lambda _: ["play", "nim-v0", "random", "middle"],
     "envs": lambda _: ["envs"],
+    "recipes": lambda _: ["recipes", "quickstart-tiny"],
     "doctor": lambda _: ["doctor"],
     "docs": lambda _: ["docs"],
     "completion": lambda _: ["completion", "bash"],

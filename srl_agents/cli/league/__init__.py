@@ -1,4 +1,4 @@
-"""`srl league`: one file per subcommand."""
+"""`srl league`: run leagues, and rate, compare, exchange and attack the agents of runs."""
 
 from srl_agents.cli.league.main import main
 

@@ -1,4 +1,4 @@
-"""`srl plan`: one file for everything that can be planned."""
+"""`srl plan`: memory and time of a training run or an inference cluster, before it begins."""
 
 from srl_agents.cli.plan.main import main
 

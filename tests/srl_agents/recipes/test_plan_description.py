@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from srl_agents.cli.eval import EvalOptions, planned
+from srl_agents.cli.plan.recipes import NEEDS, summary
 from srl_agents.cli.plan.run import plan_of
 from srl_agents.cli.train import main as train
 from srl_agents.memory.architecture import from_config, shipped
@@ -21,9 +22,7 @@ from srl_envs import registry
 from srl_envs.errors import ConfigError
 from tests.commit_cases import nightly_but
 
-NEEDS = re.compile(
-    r"# (Needs|Would need) (\d+) (?:of the \d+ )?GB[^:]*:[\s#]*srl plan (\S+)(?: --device (\S+))?"
-)
+STATED_HOURS = re.compile(r"and about ([\d.]+) hours \(\d+ updates of \d+ s\)")
 TRAINED = sorted(
     path.stem for path in SHIPPED.glob("*.yaml") if "learners:" in path.read_text("utf-8")
 )
@@ -45,12 +44,19 @@ def test_a_recipe_is_planned_and_needs_what_it_states(name: str) -> None:
     if stated is None:
         assert plan_of(name, target_of("16GB")).fits
         return
-    verb, gigabytes, named, device = stated.groups()
+    verb, gibibytes, named, device = stated.groups()
     assert named == name
     target = this_machine(16e9) if device == "cpu" else target_of(device or "a100-80gb")
     made = plan_of(name, target)
     assert made.fits == (verb == "Needs")
-    assert made.peak.bytes / 1e9 == pytest.approx(float(gigabytes), abs=1)
+    assert made.peak.bytes / 2**30 == pytest.approx(float(gibibytes), rel=0.03)
+    hours = STATED_HOURS.search((SHIPPED / f"{name}.yaml").read_text("utf-8"))
+    assert (hours is None) == (device == "cpu")
+    if hours is not None:
+        planned_h = summary(name).hours
+        assert planned_h == pytest.approx(float(hours[1]), rel=0.03)
+        assert planned_h is not None
+        assert planned_h <= 12
 
 
 def test_the_tiny_recipe_fits_little_and_not_nothing() -> None:
