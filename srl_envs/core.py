@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -150,6 +150,16 @@ def _id_number(env_id: str) -> int:
     return zlib.crc32(env_id.encode())
 
 
+class Tool(NamedTuple):
+    """One kind of move that is a call: ``name: first``, with further parameters on the lines below."""
+
+    name: str
+    does: str
+    """One sentence for the model."""
+    parameters: tuple[tuple[str, str], ...]
+    """Name and meaning of each text that it takes, in the order of the move."""
+
+
 class Game(ABC, Generic[State, Action]):
     """Rules of one environment as pure functions over an immutable state.
 
@@ -173,6 +183,8 @@ class Game(ABC, Generic[State, Action]):
     """Rows of a collection in split train, which `Streams.rows` may name; 0 without rows."""
     rows_each: int = 1
     """Number of different rows in an episode."""
+    tools: tuple[Tool, ...] = ()
+    """Moves that may also be written as tool calls of a chat template (`srl_envs.turns.tool_calls`)."""
     resource: str = ""
     """Name in `components` of the share of the scarce pool that a seat won; empty without a pool."""
 

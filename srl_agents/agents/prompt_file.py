@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from srl_agents.models.prompt import MemorySettings, Prompt, ThoughtSettings
 from srl_agents.yaml_files import read_yaml
+from srl_envs.api.making import tool_schemas
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import Removed, build, dump
 
@@ -65,6 +66,9 @@ class PromptSettings:
     template_arguments: dict[str, Any] = field(default_factory=dict)
     """Variables of the model's chat template, such as {enable_thinking: true}. What the template does not
     read is refused."""
+    tools: str | None = None
+    """Id of a game whose moves are calls, such as research_room-v0: the chat template lists them as its
+    tools, and the game reads the tool calls that the model writes. A template without tools is refused."""
     thoughts: ThoughtSettings | None = None
     """Thoughts before every reply, under a limit of their own and no part of the reply; absent: a reply is
     all that is written."""
@@ -84,9 +88,10 @@ class PromptSettings:
 
     def head(self) -> Prompt:
         """All but the examples, as one engine has it for every policy."""
+        listed = {} if self.tools is None else {"tools": tool_schemas(self.tools)}
         return Prompt(
             system=self.system,
-            template_arguments=self.template_arguments,
+            template_arguments={**self.template_arguments, **listed},
             thoughts=self.thoughts,
             memory=self.memory,
         )

@@ -57,6 +57,23 @@ def count_seats(env_id: str, **options: Any) -> int:
         env.close()
 
 
+def tool_schemas(env_id: str) -> list[dict[str, Any]]:
+    """The moves of a game whose moves are calls, as ``apply_chat_template(tools=...)`` takes them.
+
+    Raises:
+        ConfigError: the game has no such moves.
+    """
+    from srl_envs.turns.tool_calls import schemas  # noqa: PLC0415
+
+    env = make(env_id)
+    try:
+        if not env.game.tools:
+            raise ConfigError(f"{env_id}: its moves are no tool calls; leave tools out.")
+        return schemas(env.game.tools)
+    finally:
+        env.close()
+
+
 def make_aec(env_id: str, **options: Any) -> GameAEC:
     """The same environment with PettingZoo's agent-by-agent interface; options as in `make`."""
     from srl_envs.views.aec import GameAEC  # noqa: PLC0415

@@ -571,6 +571,27 @@ register(
 )
 
 register(
+    id="research_room-v0",
+    entry_point=f"{_WORKFLOW}.library.research_room:ResearchRoom",
+    mode="cooperative",
+    summary="Search, read and compute in documents by calls that cost, then hand in.",
+    held_out=True,
+    runs_programs=True,
+    bots={
+        "random": f"{_WORKFLOW}.library.research_room_bots:random_bot",
+        "middle": f"{_WORKFLOW}.library.research_room_bots:middle_bot",
+        "strong": f"{_WORKFLOW}.library.research_room_bots:strong_bot",
+        "held_out": f"{_WORKFLOW}.library.research_room_bots:held_out_bot",
+    },
+    options={
+        "players": "2, a searcher and a writer, or 1 that does both (2)",
+        "level": "1 (one of three documents has the answer) to 5 (3)",
+        "calls": "of all seats, 6 to 30 (by level: 6, 8, 12, 15, 20)",
+        "reward": "sparse, or shaped: opening what is needed is paid, too (sparse)",
+    },
+)
+
+register(
     id="solve_and_verify-v0",
     entry_point=f"{_REASONING}.solve_and_verify:SolveAndVerify",
     mode="cooperative",

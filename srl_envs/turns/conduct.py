@@ -11,6 +11,7 @@ from srl_envs.errors import IllegalMoveError
 from srl_envs.turns.grammar import bare_forms, parse_reply
 from srl_envs.turns.prompt_header import FORMAT_COST
 from srl_envs.turns.seating import missing_action, require_text
+from srl_envs.turns.tool_calls import OPEN_CALL, called_body
 
 FORMAT_FLOOR = -0.3
 """The ``format`` component of a seat never falls below this in one episode."""
@@ -146,11 +147,11 @@ def read_moves(
             require_text(agent, reply)
         body = _bodies.get(reply)
         if body is None or len(body) > longest:
-            body, reason = parse_reply(reply, longest)
+            body, reason = _read(game, reply)
             if body is None:
                 refused[seat] = Refusal("malformed", str(reason))
                 continue
-            if len(reply) <= _SHORT and len(_bodies) < _MOST:
+            if len(reply) <= _SHORT and len(_bodies) < _MOST and OPEN_CALL not in reply:
                 _bodies[reply] = body
         try:
             actions[seat] = game.parse(state, seat, body)
@@ -162,6 +163,15 @@ def read_moves(
             else:
                 bodies[seat], actions[seat] = meant
     return actions, bodies, refused
+
+
+def _read(game: Game[Any, Any], reply: str) -> tuple[str, None] | tuple[None, str]:
+    """The body of a reply's action block, or of its tool call where the game's moves are calls."""
+    if game.tools and OPEN_CALL in reply:
+        found = called_body(reply, game.tools, game.max_action_chars)
+        if found is not None:
+            return found
+    return parse_reply(reply, game.max_action_chars)
 
 
 def _meant(game: Game[Any, Any], state: Any, seat: int, body: str) -> tuple[str, Any] | None:

@@ -11,6 +11,7 @@ from srl_envs.families.coding.code_duel import CodeDuel
 from srl_envs.families.coding.teams.test_and_code import CodeAndTests
 from srl_envs.families.reasoning.math_duel import MathDuel
 from srl_envs.families.reasoning.solve_and_verify import SolveAndVerify
+from srl_envs.families.workflow.library.research_room import ResearchRoom
 from srl_envs.families.workflow.plan_path import PlanPath
 from srl_envs.testing import CHECKS
 
@@ -50,6 +51,13 @@ class LoneCoder(CodeAndTests):
         super().__init__(players=1)
 
 
+class LoneReader(ResearchRoom):
+    """The lone version of a fourth."""
+
+    def __init__(self) -> None:
+        super().__init__(players=1)
+
+
 @pytest.mark.parametrize(
     ("duel", "task", "episodes"),
     [
@@ -57,6 +65,7 @@ class LoneCoder(CodeAndTests):
         pytest.param("code_duel-v0", "CodeTask", 1, marks=pytest.mark.nightly),
         pytest.param("plan_path-v0", "PathTask", 1, marks=pytest.mark.nightly),
         pytest.param("solve_and_verify-v0", "VerifiedTask", 4, marks=pytest.mark.nightly),
+        pytest.param("research_room-v0", "LoneReader", 1, marks=pytest.mark.nightly),
         pytest.param("test_and_code-v0", "LoneCoder", 1, marks=pytest.mark.nightly),
     ],
 )

@@ -28,13 +28,17 @@ _ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
 class Tool(Borrower):
     """Runs programs and keeps nothing between them; see `Borrower`."""
 
-    def run(self, program: str) -> str:
+    def run(self, program: str, given: str = "") -> str:
         """What the team reads: ``printed "..."``, ``printed nothing``, or how the program failed.
+
+        Args:
+            program: source text.
+            given: what it finds on standard input.
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
         """
-        outcome = sound(self._live().run_stdin(program, [""])[0])
+        outcome = sound(self._live().run_stdin(program, [given])[0])
         text = clean_message(_ADDRESS.sub("0x0", outcome.stdout), PRINT_CHARS)
         printed = f"printed {quoted(text)}" if text else "printed nothing"
         if outcome.status == "ok":

@@ -1,0 +1,1 @@
+"""A room full of documents, and what is asked about them."""
