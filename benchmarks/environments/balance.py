@@ -38,7 +38,6 @@ SEEDS = {
     "holdem-v0": 30,
     "pair_programming-v0": 8,
     "plan_path-v0": 20,
-    "research_room-v0": 20,
     "sudoku-v0": 20,
     "sokoban-v0": 16,
     "spec_golf-v0": 8,
