@@ -63,7 +63,7 @@ def called_body(
         max_action_chars: longest body that counts.
 
     Returns:
-        As `srl_envs.turns.grammar.parse_reply` does; None where the last block of the reply is no call.
+        As `srl_envs.turns.grammar.parse_reply` does; None where the last block of the reply does not call.
     """
     if OPEN_CALL not in reply or len(reply) > MAX_REPLY_CHARS:
         return None
@@ -88,9 +88,9 @@ def _body(text: str, tools: Sequence[Tool]) -> tuple[str, None] | tuple[None, st
     try:
         call = json.loads(text)
     except ValueError:
-        return None, 'its call is no JSON, such as {"name": "NAME", "arguments": {}}'
+        return None, 'its call is not JSON, such as {"name": "NAME", "arguments": {}}'
     if not isinstance(call, dict):
-        return None, "its call is no JSON object"
+        return None, "its call is not a JSON object"
     by_name = {tool.name: tool for tool in tools}
     tool = by_name.get(name) if isinstance(name := call.get("name"), str) else None
     if tool is None:

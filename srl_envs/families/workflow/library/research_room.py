@@ -1,7 +1,7 @@
 """Research room: find, read and compute in documents by calls that cost, then hand in an answer or a file.
 
 Cooperative, two seats, or one that takes both parts (`players=1`). The searcher searches and opens documents
-and tells the writer what it found; the writer sees what it is told, may run programs over the documents that
+and sends the writer what it found; the writer sees these messages, may run programs over the documents that
 were opened, asks back, and hands in. The task is a question whose answer joins, counts or computes what
 stands in two documents or more, or a file that has to be brought into a state. The final state is compared
 exactly, by a program.
@@ -45,7 +45,7 @@ LEVEL, MESSAGE_CHARS = 3, 200
 EVIDENCE_SHARE = 0.3
 """Of the outcome, with shaped rewards."""
 PRICES = {
-    "search": 2, "read": 2, "python": 3, "write": 1, "tell": 1, "ask": 1, "answer": 0, "done": 0,
+    "search": 2, "read": 2, "python": 3, "write": 1, "send": 1, "ask": 1, "answer": 0, "done": 0,
 }  # fmt: skip
 """Hundredths of the outcome."""
 UNKNOWN = "unknown"
@@ -68,7 +68,7 @@ TOOLS = (
         (("program", "Python source; what it prints is shown"),),
     ),
     Tool("write", "Write a file anew.", (("path", "its path"), ("text", "all its lines"))),
-    Tool("tell", "Tell the writer what you found.", (("message", "one line"),)),
+    Tool("send", "Send the writer what you found.", (("message", "one line"),)),
     Tool("ask", "Ask the searcher for more.", (("message", "one line"),)),
     Tool("answer", "Hand in the answer and end the episode.", (("answer", "a name or number"),)),
     Tool("done", "Hand in the file as it is and end the episode.", ()),
@@ -201,13 +201,13 @@ class ResearchRoom(Game[Desk, Call]):
         return [most - sum(c.part == p for c in state.calls) for p, most in enumerate(self._most)]
 
     def to_move(self, state: Desk) -> tuple[int, ...]:
-        """The searcher until it tells, the writer until it asks; who has no call left is passed over."""
+        """The searcher until it sends a message, the writer until it asks; a seat without calls is passed over."""
         left = self.left(state)
         if ended(state) or not left[-1]:
             return ()
         if self.seats == 1:
             return (0,)
-        talk = [call.name for call in state.calls if call.name in ("tell", "ask")]
+        talk = [call.name for call in state.calls if call.name in ("send", "ask")]
         searching = not talk or talk[-1] == "ask"
         return (SEARCHER,) if searching and left[SEARCHER] else (WRITER,)
 
@@ -221,7 +221,7 @@ class ResearchRoom(Game[Desk, Call]):
         if self.seats == 1:
             return find + work
         if seat == SEARCHER:
-            return [*find, "tell"]
+            return [*find, "send"]
         return [*(["ask"] if self.left(state)[SEARCHER] else []), *work]
 
     # --- what is seen ---
@@ -235,7 +235,7 @@ class ResearchRoom(Game[Desk, Call]):
                 paths.append(state.target)
             lines.append(f"{seat_name(SEARCHER)} has opened: {', '.join(paths) or 'nothing'}.")
         for number, call in enumerate(state.calls, 1):
-            if call.part == seat or self.seats == 1 or call.name in ("tell", "ask"):
+            if call.part == seat or self.seats == 1 or call.name in ("send", "ask"):
                 lines.append(_shown(number, call, mine=call.part == seat))
         return "\n".join([*lines, self._due(state, seat)]) + "\n"
 
@@ -247,7 +247,7 @@ class ResearchRoom(Game[Desk, Call]):
         else:
             who = (
                 f"Two players do it together. {seat_name(SEARCHER)}, the searcher, opens documents and "
-                f"tells {seat_name(WRITER)}, the writer, what it found; the writer sees no document, and "
+                f"sends {seat_name(WRITER)}, the writer, what it found; the writer sees no document, and "
                 f"hands in. They make at most {self._most[SEARCHER]} and {self._most[WRITER]} calls, one a "
                 "turn; a seat goes on until it sends a message or has no call left."
             )
@@ -276,7 +276,7 @@ class ResearchRoom(Game[Desk, Call]):
     def _example(self, state: Desk, name: str) -> str:
         said = {
             "search": "river toll", "read": state.documents[0].path, "python": "print(sorted(files))",
-            "write": f"{state.target} | Tarn: 4 | Usk: 7", "tell": "Tarn has a toll of 4.",
+            "write": f"{state.target} | Tarn: 4 | Usk: 7", "send": "Tarn has a toll of 4.",
             "ask": "When was Ada born?", "answer": state.choices[0] if state.choices else "42", "done": "",
         }[name]  # fmt: skip
         return f"<action>{_body(name, said)}</action>"
@@ -358,7 +358,7 @@ class ResearchRoom(Game[Desk, Call]):
         return round(max(0.0, worth), 6)
 
     def legal(self, state: Desk, seat: int) -> Sequence[str] | None:
-        """What may be opened and answered, alone at the first level; other calls are too many to list."""
+        """What one seat may open and answer at the first level; other calls are too many to list."""
         if not state.choices or self.seats > 1:
             return None
         reads = [f"read: {document.path}" for document in state.documents]
@@ -367,8 +367,8 @@ class ResearchRoom(Game[Desk, Call]):
     def fallback(self, state: Desk, seat: int) -> str:
         """Nothing found; nothing to hand in."""
         names = self.names(state, seat)
-        if "tell" in names:
-            return "tell: nothing"
+        if "send" in names:
+            return "send: nothing"
         return "done:" if "done" in names else f"answer: {UNKNOWN}"
 
     def sample(self, state: Desk, seat: int, rng: np.random.Generator) -> str:
@@ -382,7 +382,7 @@ class ResearchRoom(Game[Desk, Call]):
         word = _SAMPLED[int(rng.integers(len(_SAMPLED)))]
         said = {
             "search": word, "read": document.path, "python": "print(len(files))",
-            "write": f"{state.target}\n{word}: {rng.integers(2, 10)}", "tell": f"{word} in {document.path}",
+            "write": f"{state.target}\n{word}: {rng.integers(2, 10)}", "send": f"{word} in {document.path}",
             "ask": f"what of {word}?", "answer": str(rng.integers(1, 100)), "done": "",
         }[name]  # fmt: skip
         if name == "answer" and state.choices:
@@ -421,7 +421,7 @@ class ResearchRoom(Game[Desk, Call]):
         )
         calls = tuple(
             call
-            if call.part == seat or self.seats == 1 or call.name in ("tell", "ask")
+            if call.part == seat or self.seats == 1 or call.name in ("send", "ask")
             else replace(call, result="", said=call.said if call.name == "read" else "")
             for call in state.calls
         )
@@ -460,7 +460,7 @@ _MEANING = {
     "read": "Open a document",
     "python": "Run a Python program and read what it prints",
     "write": "Write the file anew, with | between its lines",
-    "tell": f"Pass the turn with a message of at most {MESSAGE_CHARS} characters",
+    "send": f"Pass the turn with a message of at most {MESSAGE_CHARS} characters",
     "ask": f"Pass the turn back with a message of at most {MESSAGE_CHARS} characters",
     "answer": "Hand in the answer, a name or a number",
     "done": "Hand in the file as it is",
@@ -546,7 +546,7 @@ _READERS: Mapping[str, Callable[[Desk, str], str]] = {
     "read": _read_path,
     "python": _read_program,
     "write": _read_file,
-    "tell": _read_message,
+    "send": _read_message,
     "ask": _read_message,
     "answer": _read_answer,
     "done": _read_nothing,
@@ -555,9 +555,9 @@ _READERS: Mapping[str, Callable[[Desk, str], str]] = {
 
 def _shown(number: int, call: Call, *, mine: bool) -> str:
     """One call as its seat, or the reader of a message, sees it."""
-    if call.name in ("tell", "ask"):
-        verb = ("you told" if call.name == "tell" else "you asked") if mine else (
-            f"{seat_name(call.part)} tells" if call.name == "tell" else f"{seat_name(call.part)} asks"
+    if call.name in ("send", "ask"):
+        verb = ("you sent" if call.name == "send" else "you asked") if mine else (
+            f"{seat_name(call.part)} sends" if call.name == "send" else f"{seat_name(call.part)} asks"
         )  # fmt: skip
         return f"Call {number}, {verb}: {quoted(call.said)}"
     said = call.said

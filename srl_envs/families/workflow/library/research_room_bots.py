@@ -1,6 +1,6 @@
-"""Scripted searchers and writers: they read tasks and documents by their sentences, from the text alone.
+"""Scripted searchers and writers: they read tasks and documents by their sentences.
 
-A reply for either part, and for both alone, so each fits every seat. The systematic reader looks for the
+A reply for either part, so each fits every seat and the lone version. The systematic reader looks for the
 document of the next fact that it lacks, opens it, and works the answer out once nothing is missing.
 """
 
@@ -40,7 +40,7 @@ _HIT = re.compile(r"^\| (\S+): (.+)$", re.MULTILINE)
 _SEARCHED = re.compile(r"^Call \d+, search: (.*)\n((?:\| .*\n)*)", re.MULTILINE)
 _READ = re.compile(r"^Call \d+, read: (\S+)\n((?:\| .*\n)*)", re.MULTILINE)
 _TASK = re.compile(r"^The task: (.*)$", re.MULTILINE)
-_TOLD = re.compile(r'^Call \d+, player_0 tells: "(.*)"$', re.MULTILINE)
+_SENT = re.compile(r'^Call \d+, player_0 sends: "(.*)"$', re.MULTILINE)
 _PATHS = re.compile(r"There are (\d+) documents")
 _CHOICES = re.compile(r" The answer is one of (.*)\.$")
 _CALLS = re.compile(r"<action>(\w+):")
@@ -73,7 +73,8 @@ class Seen:
     """Path -> lines as they were shown."""
     searched: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """Query -> path and title of each hit."""
-    told: str = ""
+    message: str = ""
+    """What the searcher sent last."""
     towns: dict[str, str] = field(default_factory=dict)
     """Town -> river."""
     rivers: dict[str, tuple[int, str, str]] = field(default_factory=dict)
@@ -198,7 +199,7 @@ _TASKS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
             r"coins do (\d+) carts pay in all that cross the river (\w+) and then the river (\w+)",
             _two_tolls,
         ),
-        (r"The file (\S+) lists each river with its toll", _wrong_toll),
+        (r"The file (\S+) lists the tolls of the rivers", _wrong_toll),
         (
             rf"more carts of (\w+) did all towns on the river {_NAMED} send together in (\d+) than in (\d+)",
             _river_gain,
@@ -238,8 +239,8 @@ def read_text(text: str) -> Seen:
     for query, hits in _SEARCHED.findall(text):
         seen.searched[query] = _HIT.findall(hits)
     seen.read = dict(_READ.findall(text))
-    told = _TOLD.findall(text)
-    seen.told = told[-1] if told else ""
+    messages = _SENT.findall(text)
+    seen.message = messages[-1] if messages else ""
     known = "".join(seen.read.values())
     for a, b, c, d in _TOWN.findall(known):
         seen.towns[a or c] = b or d
@@ -258,8 +259,8 @@ def read_text(text: str) -> Seen:
 
 def _hand_in(seen: Seen, text: str, result: str) -> str:
     """The call that comes next once the result is known."""
-    if "tell" in seen.names:
-        return f"tell: {_RESULT}{result.replace(chr(10), ' | ')}"
+    if "send" in seen.names:
+        return f"send: {_RESULT}{result.replace(chr(10), ' | ')}"
     if "done" not in seen.names:
         return f"answer: {result}"
     written = re.search(r"^Call \d+, write: ", text, re.MULTILINE)
@@ -291,10 +292,10 @@ def _reader(choose: Callable[[Seen, MissingError], str], doubt: Callable[[Seen, 
 
     def reply(text: str) -> str:
         seen = read_text(text)
-        if not {"read", "tell"} & seen.names:  # the writer
-            if seen.told.startswith(_RESULT):
-                told = seen.told.removeprefix(_RESULT).replace(" | ", "\n")
-                return action(_hand_in(seen, text, told))
+        if not {"read", "send"} & seen.names:  # the writer
+            if seen.message.startswith(_RESULT):
+                result = seen.message.removeprefix(_RESULT).replace(" | ", "\n")
+                return action(_hand_in(seen, text, result))
             return action("done:" if "done" in seen.names else f"answer: {UNKNOWN}")
         try:
             result = doubt(seen, worked_out(seen))
