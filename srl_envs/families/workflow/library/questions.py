@@ -167,8 +167,8 @@ def _wrong_toll(country: Country, draws: Draws) -> Task:
     given[wrong] = f"{rivers[wrong].name}: {toll}"
     return Task(
         "wrong_toll", tuple(river.name for river in rivers),
-        f"The file {TOLLS} lists the tolls of the rivers {_listed([river.name for river in rivers])}. One toll is "
-        "not that of the documents. Write the file with the right one; the other lines stay.",
+        f"The file {TOLLS} lists the tolls of the rivers {_listed([river.name for river in rivers])}. One "
+        "toll is not that of the documents. Write the file with the right one; the other lines stay.",
         "\n".join(right), tuple(("river", k, 0) for k in range(len(rivers))), TOLLS, "\n".join(given),
     )  # fmt: skip
 

@@ -201,7 +201,7 @@ class ResearchRoom(Game[Desk, Call]):
         return [most - sum(c.part == p for c in state.calls) for p, most in enumerate(self._most)]
 
     def to_move(self, state: Desk) -> tuple[int, ...]:
-        """The searcher until it sends a message, the writer until it asks; a seat without calls is passed over."""
+        """The searcher until it sends, the writer until it asks; a seat without calls is passed over."""
         left = self.left(state)
         if ended(state) or not left[-1]:
             return ()
