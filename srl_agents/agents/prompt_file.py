@@ -65,10 +65,7 @@ class PromptSettings:
     legal reply, for example {bot: strong, turns: 3}. In recipes only; a run's folder holds the result."""
     template_arguments: dict[str, Any] = field(default_factory=dict)
     """Variables of the model's chat template, such as {enable_thinking: true}. What the template does not
-    read is refused."""
-    tools: str | None = None
-    """Id of a game whose moves are calls, such as research_room-v0: the chat template lists them as its
-    tools, and the game reads the tool calls that the model writes. A template without tools is refused."""
+    read is refused. {tools: research_room-v0} lists the calls of a game whose moves are calls as tools."""
     thoughts: ThoughtSettings | None = None
     """Thoughts before every reply, under a limit of their own and no part of the reply; absent: a reply is
     all that is written."""
@@ -88,10 +85,12 @@ class PromptSettings:
 
     def head(self) -> Prompt:
         """All but the examples, as one engine has it for every policy."""
-        listed = {} if self.tools is None else {"tools": tool_schemas(self.tools)}
+        arguments = dict(self.template_arguments)
+        if isinstance(game := arguments.get("tools"), str):
+            arguments["tools"] = tool_schemas(game)
         return Prompt(
             system=self.system,
-            template_arguments={**self.template_arguments, **listed},
+            template_arguments=arguments,
             thoughts=self.thoughts,
             memory=self.memory,
         )

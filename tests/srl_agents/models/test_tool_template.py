@@ -25,7 +25,7 @@ def chat(prompt: PromptSettings) -> ChatTokenizer:
 
 
 def test_a_policy_option_lists_the_calls_of_a_game_as_tools() -> None:
-    own = chat(PromptSettings(tools=ENV, system="Be brief."))
+    own = chat(PromptSettings(template_arguments={"tools": ENV}, system="Be brief."))
     text = own.decode(own.encode_prompt("What now?"))
     assert '{"type": "function", "function": {"name": "search"' in text
     assert text.index("Be brief.") < text.index("<tools>") < text.index("What now?")
@@ -35,7 +35,7 @@ def test_a_policy_option_lists_the_calls_of_a_game_as_tools() -> None:
 
 def test_the_call_that_the_template_writes_is_a_move_of_the_game() -> None:
     """The template's own form of an earlier call, read back by the environment."""
-    own = chat(PromptSettings(tools=ENV))
+    own = chat(PromptSettings(template_arguments={"tools": ENV}))
     call = {"type": "function", "function": {"name": "read", "arguments": {"path": "notes/02.txt"}}}
     messages = [
         {"role": "user", "content": "What now?"},
@@ -55,6 +55,8 @@ def test_the_call_that_the_template_writes_is_a_move_of_the_game() -> None:
 
 def test_a_template_without_tools_and_a_game_without_calls_are_refused() -> None:
     with pytest.raises(ConfigError, match="does not read \\['tools'\\]"):
-        ChatTokenizer(thinking_tokenizer(), PromptSettings(tools=ENV).whole())
+        ChatTokenizer(
+            thinking_tokenizer(), PromptSettings(template_arguments={"tools": ENV}).whole()
+        )
     with pytest.raises(ConfigError, match="nim-v0"):
-        PromptSettings(tools="nim-v0").whole()
+        PromptSettings(template_arguments={"tools": "nim-v0"}).whole()
