@@ -21,7 +21,7 @@ from srl_envs.turns.grammar import action, parse_reply
 GAMES = [
     env_id
     for env_id in srl_envs.list_envs()
-    if srl_envs.spec(env_id).entry_point.startswith("srl_envs.families.workflow.")
+    if re.match(r"srl_envs\.families\.workflow\.\w+:", srl_envs.spec(env_id).entry_point)
 ]
 
 
