@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
 from srl_agents.api.opened_run import Run
 from srl_agents.api.recipe_source import RecipeSource, Request
@@ -22,6 +23,13 @@ from srl_agents.training.outcome import Outcome
 from srl_agents.training.start.checks import look_at
 from srl_agents.whole_import import whole_import
 from srl_envs.errors import ConfigError, SRLError, StoreError, add_advice, file_fault, gather
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from srl_agents.metrics import ConsoleView
+
+View = Literal["short", "full"]
 
 
 def train(
@@ -41,6 +49,7 @@ def train(
     profile: bool = False,
     ray: str | None = None,
     allow_nothing_learned: bool = False,
+    view: View = "short",
 ) -> Run:
     """Train a league of language models and play the final round robin.
 
@@ -65,6 +74,8 @@ def train(
         profile: write a torch profiler's trace of one update to RUN/profile.
         ray: train and play on a Ray cluster: ``auto``, ``local``, or HOST:PORT of its head.
         allow_nothing_learned: export a run in which no learner took a step.
+        view: what a terminal shows: ``short``, a table of learners and the progress; ``full``, curves,
+            phases, memory and matches as well. Elsewhere each update is one line.
 
     Returns:
         The run, with its `Outcome`: whether a learner took a step, and whether a callback stopped it.
@@ -96,7 +107,9 @@ def train(
         allow_nothing_learned=allow_nothing_learned,
     )
     listeners = Listeners(callbacks, sinks)
-    own = _Training(request, listeners, quiet=quiet, force=force, profile=profile, resume=resume)
+    own = _Training(
+        request, listeners, quiet=quiet, force=force, profile=profile, resume=resume, view=view
+    )
     with terminable():
         return own.run()
 
@@ -113,11 +126,14 @@ class _Training:
         force: bool,
         profile: bool,
         resume: bool,
+        view: View,
     ) -> None:
+        if view not in get_args(View):
+            raise ConfigError(f"view={view!r}: use one of {', '.join(get_args(View))}.")
         if profile:  # read when torch is loaded: else its profiler writes into the progress
             os.environ.setdefault("KINETO_LOG_LEVEL", "6")
         self._request, self._listeners = request, listeners
-        self._quiet, self._force, self._profile = quiet, force, profile
+        self._quiet, self._force, self._profile, self._view = quiet, force, profile, view
         self._recipe = request.read()
         self._first = True
         self._folder = request.folder(self._recipe)
@@ -166,7 +182,6 @@ class _Training:
         from rich.console import Console  # noqa: PLC0415 - torch comes with the others
 
         from srl_agents.coordination.processes import Processes  # noqa: PLC0415
-        from srl_agents.metrics import ConsoleView  # noqa: PLC0415
         from srl_agents.training.folder.process_copies import own_folder  # noqa: PLC0415
         from srl_agents.training.start.plan import plan_first  # noqa: PLC0415
         from srl_agents.training.supervision import train as train_supervised  # noqa: PLC0415
@@ -176,7 +191,7 @@ class _Training:
         processes = Processes.join(recipe.device)
         listeners.calls = self._first = processes.first
         console = Console(quiet=True) if self._quiet or not processes.first else None
-        view = ConsoleView(title_of(recipe), recipe.updates, console, self._how_to_go_on)
+        view = self._shown(console, self._how_to_go_on)
         with view, listeners.ending(), own_folder(self._folder, processes) as own:
             outcome = train_supervised(
                 recipe, own, view, processes, trace_one=self._profile, listeners=listeners
@@ -187,12 +202,11 @@ class _Training:
         """Follow a trainer on the cluster."""
         from rich.console import Console  # noqa: PLC0415 - Ray comes with the others
 
-        from srl_agents.metrics import ConsoleView  # noqa: PLC0415
         from srl_agents.training.cluster.trainer import train_on_cluster  # noqa: PLC0415
 
         recipe = self._recipe
         console = Console(quiet=True) if self._quiet else None
-        with ConsoleView(title_of(recipe), recipe.updates, console) as view:
+        with self._shown(console) as view:
             return train_on_cluster(
                 recipe,
                 self._folder,
@@ -201,6 +215,17 @@ class _Training:
                 force=self._force,
                 trace_one=self._profile,
             )
+
+    def _shown(self, console: Console | None, advice: Callable[[], str] = str) -> ConsoleView:
+        """The view that was asked for, with what the folder has of the run so far."""
+        from srl_agents.metrics import ConsoleView, FullView  # noqa: PLC0415 - torch comes with the others
+        from srl_agents.metrics.sinks import METRICS, read_lines  # noqa: PLC0415
+
+        title, updates = title_of(self._recipe), self._recipe.updates
+        if self._view == "short":
+            return ConsoleView(title, updates, console, advice)
+        history = read_lines(self._folder / METRICS)
+        return FullView(title, updates, console, advice, history=history)
 
     def _say(self, line: str) -> None:
         if not self._quiet:

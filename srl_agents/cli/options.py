@@ -90,6 +90,14 @@ class TrialOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EverythingOptions:
+    """Every environment at once."""
+
+    all: bool = False
+    """Take every environment: in `srl leaderboard` those with a protocol; in `srl redteam` rewards, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SearchBudgetOptions:
     """What a search may spend."""
 

@@ -12,7 +12,13 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, RandomOptions, ResultOptions, SearchBudgetOptions
+from srl_agents.cli.options import (
+    EverythingOptions,
+    JSONOptions,
+    RandomOptions,
+    ResultOptions,
+    SearchBudgetOptions,
+)
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.redteam import campaign, published, table
@@ -47,15 +53,15 @@ FOUND = 1
 
 
 @dataclass(frozen=True)
-class RedteamOptions(SearchBudgetOptions, RandomOptions, ResultOptions, JSONOptions):
+class RedteamOptions(
+    SearchBudgetOptions, EverythingOptions, RandomOptions, ResultOptions, JSONOptions
+):
     """Targets to attack, budget and outputs."""
 
     targets: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")
     ] = ()
     """Ids of environments, or answers, formats, programs."""
-    all: bool = False
-    """Attack every environment and every reward."""
     board: bool = False
     """Attack the intake of leaderboards with forged bundles."""
     jobs: int = 1

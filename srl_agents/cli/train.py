@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -25,6 +25,7 @@ Opponents may be  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (`srl docs agents
 Examples:
   srl train quickstart-tiny
   srl train qwen2.5-1.5b-80gb --dry-run      # one update, two layers, random weights
+  srl train quickstart-tiny --view full      # curves, phases, memory and matches
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
   srl train runs/mine                                                 # go on with an interrupted run
   srl train --more 50 runs/mine                                       # go on, 50 updates longer
@@ -50,6 +51,9 @@ class TrainOptions(NewRunOptions, TrialOptions):
     """Write a torch profiler's trace of one update to RUN/profile."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """Train and play on a Ray cluster: auto, local, or HOST:PORT of its head."""
+    view: Literal["short", "full"] = "short"
+    """What a terminal shows: short, the learners and the progress; full, curves, phases, memory and matches
+    as well. Elsewhere each update is one line."""
 
 
 def main(argv: list[str]) -> int:
@@ -75,6 +79,7 @@ def train(options: TrainOptions) -> int:
             force=options.force,
             profile=options.profile,
             ray=options.ray,
+            view=options.view,
         )
     except FaultError as error:
         print(f"srl train: {error}", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
@@ -14,9 +14,10 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from srl_agents.metrics.meetings import Meeting
 from srl_agents.metrics.names import CREDITED, Record, component_means
 
-_COLUMNS = (
+LEARNER_COLUMNS = (
     ("reward", "reward", "{:+.3f}"),
     ("format", "format", "{:+.3f}"),
     ("kl", "KL", "{:.4f}"),
@@ -25,8 +26,11 @@ _COLUMNS = (
     ("grad_norm", "grad", "{:.2f}"),
     ("score_start", "vs start", "{:.0%}"),
 )
+"""Metric of a learner, name, and form of its last value."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 _SCORE_BOT = "score_bot:"
+_SHOW_CURSOR = "\x1b[?25h"
+"""Control sequence DECTCEM."""
 _SILENT_S = 30.0
 """After so long without a line, a phase prints how far it is, where no terminal shows it."""
 
@@ -122,6 +126,9 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
             self._scores.setdefault(learner, {}).update(scores)
         self._print(_line(record))
 
+    def met(self, meetings: Sequence[Meeting]) -> None:
+        """Show who met whom in the phase that is over; this view has no place for it."""
+
     def close(self) -> None:
         """Does nothing: no resource is held."""
         return
@@ -139,12 +146,14 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
     def say_last(self, text: str) -> None:
         """Say why the process ends now, from another thread; comes back when it is said."""
         words = f"srl train: {text} {self._advice()}".rstrip()
+        if self._live and sys.stderr.isatty():
+            words = f"{_SHOW_CURSOR}{words}"  # the live view hid it, and no thread restores it
         print(words, file=sys.stderr, flush=True)  # noqa: T201 - the process ends next
 
     def _render(self) -> Group:
         table = Table(title=self._title, title_justify="left", expand=False)
         table.add_column("learner", style="bold")
-        for _, name, _ in _COLUMNS:
+        for _, name, _ in LEARNER_COLUMNS:
             table.add_column(name, justify="right")
         learners = self._record.learners if self._record else {}
         components = {name: _components(values) for name, values in learners.items()}
@@ -154,16 +163,23 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         table.add_column("reward so far")
         for learner, values in learners.items():
             known = {**values, **self._scores[learner]}
-            cells = [form.format(known[key]) if key in known else "-" for key, _, form in _COLUMNS]
-            bots = "  ".join(
-                f"{key.removeprefix(_SCORE_BOT)} {value:.0%}"
-                for key, value in known.items()
-                if key.startswith(_SCORE_BOT)
-            )
+            cells = [
+                form.format(known[key]) if key in known else "-" for key, _, form in LEARNER_COLUMNS
+            ]
+            bots = bot_scores(known)
             if any(components.values()):
                 cells.append(components[learner] or "-")
             table.add_row(learner, *cells, bots or "-", sparkline(self._rewards[learner][-30:]))
         return Group(table, _speed(self._record.run if self._record else {}), self._progress)
+
+
+def bot_scores(values: Mapping[str, float]) -> str:
+    """Points per game against each bot, in one line."""
+    return "  ".join(
+        f"{key.removeprefix(_SCORE_BOT)} {value:.0%}"
+        for key, value in values.items()
+        if key.startswith(_SCORE_BOT)
+    )
 
 
 def sparkline(values: list[float]) -> str:
@@ -188,7 +204,9 @@ def _line(record: Record) -> str:
     parts = [f"update {record.update}/{record.updates}"]
     for learner, values in record.learners.items():
         cells = [
-            f"{name} {form.format(values[key])}" for key, name, form in _COLUMNS if key in values
+            f"{name} {form.format(values[key])}"
+            for key, name, form in LEARNER_COLUMNS
+            if key in values
         ]
         cells += filter(None, [_components(values)])
         cells += [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from srl_agents.cli.options import EverythingOptions
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -124,11 +125,9 @@ class EnvsOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GamesOptions(EnvsOptions):
+class GamesOptions(EnvsOptions, EverythingOptions):
     """The environments that are played."""
 
-    all: bool = False
-    """All environments with a protocol."""
     in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
     """Requests to all endpoints at once."""
 

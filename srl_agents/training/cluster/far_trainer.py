@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from srl_agents.league.store.database import has_writer
 from srl_agents.metrics import ConsoleView, Record
+from srl_agents.metrics.meetings import Meeting
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.folder.layout import STORE
 from srl_agents.training.outcome import Outcome
@@ -71,6 +73,10 @@ class FarView(ConsoleView):
     def write(self, record: Record) -> None:
         """See `ConsoleView`."""
         self._tell("write", record)
+
+    def met(self, meetings: Sequence[Meeting]) -> None:
+        """See `ConsoleView`."""
+        self._tell("met", meetings)
 
     def say(self, text: str) -> None:
         """See `ConsoleView`."""

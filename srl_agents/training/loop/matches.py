@@ -9,6 +9,7 @@ from functools import partial
 from srl_agents.coordination.processes import Processes
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView
+from srl_agents.metrics.meetings import meetings
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Finished, Rollouts
 from srl_agents.training.parts.budgets import Budgets
@@ -130,6 +131,8 @@ class Matches:
         self.store.report_many(
             ((episode.spec, episode.result()) for episode in episodes), repeatable=self.repeatable
         )
+        if episodes:
+            self.view.met(meetings(episodes))
         void = [episode for episode in episodes if not episode.valid]
         if len(void) > most_void * len(episodes):
             raise SandboxError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import save_file
 
 from srl_agents.cli.main import main
@@ -184,6 +186,17 @@ def test_last_words_of_a_process_that_hangs_name_the_command(
 ) -> None:
     ConsoleView("a run", 3, advice=lambda: "To go on: srl train RUN").say_last("it hangs.")
     assert capsys.readouterr().err == "srl train: it hangs. To go on: srl train RUN\n"
+
+
+def test_last_words_give_a_terminal_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", Terminal())
+    console = Console(file=io.StringIO(), force_terminal=True)
+    ConsoleView("a run", 3, console).say_last("it hangs.")
+    assert sys.stderr.getvalue() == "\x1b[?25hsrl train: it hangs.\n"
 
 
 def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
