@@ -16,6 +16,7 @@ from transformers import BitsAndBytesConfig, GenerationConfig
 from srl_agents.models import pretrained
 from srl_agents.models.float32_islands import Island, keep_in_float32
 from srl_agents.models.installed import require_installed
+from srl_agents.models.load_bar import shown
 from srl_agents.models.memory.available import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError
@@ -76,7 +77,8 @@ def load_model(folder: Path, form: LoadingForm, device: torch.device, *, whole: 
         if form.quantization == "nf4":
             more |= _four_bits(dtype, device)
         less = "the size of the model, set dtype to bfloat16, or quantization to nf4"
-        with quiet_libraries(), memory_limit(f"loading {folder} on {device}", less):
+        doing = f"loading {folder} on {device}"
+        with quiet_libraries(), shown(doing), memory_limit(doing, less):
             model = pretrained.causal_model(folder, dtype=dtype, **more)
             if form.quantization != "nf4":
                 model = model.to(device)

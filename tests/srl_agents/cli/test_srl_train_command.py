@@ -193,10 +193,11 @@ def test_last_words_give_a_terminal_its_cursor_back(monkeypatch: pytest.MonkeyPa
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr("sys.stderr", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     console = Console(file=io.StringIO(), force_terminal=True)
     ConsoleView("a run", 3, console).say_last("it hangs.")
-    assert sys.stderr.getvalue() == "\x1b[?25hsrl train: it hangs.\n"
+    assert terminal.getvalue() == "\x1b[?25hsrl train: it hangs.\n"
 
 
 def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
