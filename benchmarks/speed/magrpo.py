@@ -170,6 +170,7 @@ def compare(options: argparse.Namespace) -> list[Row]:
             stderr=None if options.loud else subprocess.DEVNULL,
         )
         for way, command in commands.items()
+        if way in options.ways
     }  # fmt: skip
     found = measured(options.json)
     sizes = ("prompt", "reply", "group")
@@ -177,7 +178,7 @@ def compare(options: argparse.Namespace) -> list[Row]:
     for cell in cells(options.model, options.updates, options.cells):
         if [cell[size] for size in sizes] in done:
             continue
-        rounds: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+        rounds: dict[str, list[dict[str, float]]] = {way: [] for way in servers}
         for _ in range(options.rounds):
             for way, server in servers.items():
                 assert server.stdin is not None
@@ -207,7 +208,7 @@ def compare(options: argparse.Namespace) -> list[Row]:
 def measured(path: Path | None) -> list[Row]:
     """Cells that are done."""
     found = json.loads(path.read_text(encoding="utf-8")) if path and path.is_file() else []
-    return [row for row in found if all("parts" in row.get(way, {}) for way in WAYS)]
+    return [row for row in found if all(set(ways) & set(row) for ways in (OURS, PEERS))]
 
 
 def median_ms(row: Row, way: str) -> float:
@@ -216,8 +217,8 @@ def median_ms(row: Row, way: str) -> float:
 
 
 def faster(row: Row, ways: Sequence[str]) -> str:
-    """The way with the smaller median."""
-    return min(ways, key=lambda way: median_ms(row, way))
+    """The way with the smaller median, of those that were measured."""
+    return min((way for way in ways if way in row), key=lambda way: median_ms(row, way))
 
 
 def ratios(row: Row) -> list[float]:
@@ -230,7 +231,7 @@ def ratios(row: Row) -> list[float]:
 
 def line_of(row: Row) -> str:
     """One line of the table."""
-    times = "".join(f" {median_ms(row, way):.2f} |" for way in WAYS)
+    times = "".join(f" {median_ms(row, way):.2f} |" if way in row else "  |" for way in WAYS)
     ratio, low, high = ratios(row)
     memory = "".join(f" {row[faster(row, ways)]['peak_mib']:,.0f} |" for ways in (OURS, PEERS))
     sizes = f"| {row['prompt']} | {row['reply']} | {row['group']} |"
@@ -255,6 +256,9 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cells", nargs="*", default=[], help="such as 64/16/4; all eight if none")
+    parser.add_argument(
+        "--ways", nargs="+", choices=WAYS, default=WAYS, help="at least one of either side"
+    )
     parser.add_argument("--loud", action="store_true")
     parser.add_argument("--json", type=Path, help="of cells; those that are there are kept")
     parser.add_argument("--serve", default="")

@@ -23,7 +23,7 @@ from srl_agents.credit.shaping import shaping_rewards
 from srl_agents.credit.teams.adaptive import AdaptiveWeights, payoff_shares
 from srl_agents.credit.teams.mixture import rival_matrix, standing, team_bonus, team_matrix
 from srl_agents.credit.teams.shares import Replayed, difference_shares, shapley_seat_shares
-from srl_agents.records import Episode, Trajectory, Turn
+from srl_agents.records import Episode, Trajectory, Turn, canonical_json
 from srl_envs.errors import ConfigError
 from srl_envs.reading.potentials import find_potential
 
@@ -342,6 +342,7 @@ class CreditAssigner:
                 roles_E=tuple((e.spec.env_id, t.seat, learner) for e, t in played.seats),
                 forest=played.forest,
                 answers_EK=self._answers(played, valid_EK),
+                questions_EK=self._questions(played, valid_EK),
             )
         )
         if played.forest is not None:
@@ -369,6 +370,17 @@ class CreditAssigner:
                 )
             answers_EK[e, :turns] = logprobs
         return answers_EK
+
+    def _questions(self, played: _Played, valid_EK: Flags) -> Ints | None:
+        """(E, K) which question each turn's answer is of, where the estimator reads answers."""
+        if self._answer_logprobs is None:
+            return None
+        questions_EK = np.zeros(valid_EK.shape, dtype=np.int64)
+        for e in np.flatnonzero(played.valid_E):
+            own = [canonical_json(turn.references) for turn in played.seats[e][1].turns]
+            number = {question: n for n, question in enumerate(dict.fromkeys(own))}
+            questions_EK[e, : len(own)] = [number[question] for question in own]
+        return questions_EK
 
 
 def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, float]:

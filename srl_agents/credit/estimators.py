@@ -48,6 +48,8 @@ class Earned:
     answers_EK: Floats | None = None
     """Log-probability of the right answer in place of each turn's reply, nats; NaN where there is none; None
     unless the estimator needs it."""
+    questions_EK: Ints | None = None
+    """Number of the question that this answers, in each entry from 0; None: all are of one question."""
 
 
 Advantages = tuple[Floats, Flags, dict[str, float]]

@@ -49,7 +49,7 @@ class CreditSettings(DiscountSettings):
     ``role_baseline``, running means per role; ``gae`` on those; with ``forks``, level turn, the alternatives
     at a decision: ``c3``, the mean of the others; ``vine``, values from fresh continuations; ``tree``, within
     the tree and between trees; ``at_grpo``, mean and deviation; ``magrpo`` and ``magrpo_crossed``, joint
-    actions; ``information_gain``, gain of the log-probability of the right answer, only from Python; or
+    actions; ``information_gain``, gain of the log-probability of the right answer, in games that hold one; or
     ``package.module:Class``."""
     estimator_options: dict[str, Any] = field(default_factory=dict)
     """Only estimators of other packages: what they read."""

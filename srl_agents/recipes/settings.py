@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
+from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
 from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
@@ -406,8 +407,10 @@ class LeagueRecipe(RunSettings, GameOptions):
 
     @property
     def judges_answers(self) -> bool:
-        """Whether a reward compares replies with the answers that a game holds to be right."""
+        """Whether a reward or an estimator reads the answers that a game holds to be right."""
         return any(
+            ESTIMATORS.find(game.credit.estimator).needs_answers for game in self.games
+        ) or any(
             term.references
             for game in self.games
             if game.rewards is not None

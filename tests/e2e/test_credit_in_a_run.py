@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode
@@ -141,4 +143,31 @@ def test_a_potential_pays_minus_itself_before_the_first_turn(
         paid = [e.trajectories[seat].total_reward - (seat / 4 + 1.0) for e in episodes]
         assert (env_id, learner, turn, count) == ("public_goods-v0", "alice", 0, len(episodes))
         assert mean == pytest.approx(np.mean(paid))
+    assert metrics["rows"] > 0
+
+
+def test_a_turn_is_paid_for_what_it_tells_of_the_answer(tmp_path: Path) -> None:
+    """Log-probabilities of the right answer by a plain pass of the base, which a new adapter equals."""
+    _, metrics, episodes = run(
+        tmp_path,
+        "env=solve_and_verify-v0",
+        "env_options={players: 1, problems: 1, difficulty: 1, max_retries: 0}",
+        "opponents={}",
+        "rollout={start_states: 2, group_size: 4, max_new_tokens: 16}",
+        "credit={level: turn, estimator: information_gain}",
+    )
+    base = BaseModel.load("tiny", device="cpu")
+    gains = []
+    for episode in episodes:
+        first, _, last = episode.trajectories[0].turns
+        told = []
+        for turn in (first, last):
+            right = base.encode_reply(f"<action>{turn.references['answer']}</action>")
+            ids = torch.tensor([[*turn.prompt_ids, *right]])
+            with torch.no_grad():
+                scores = base.model(ids).logits[0, len(turn.prompt_ids) - 1 : -1].log_softmax(-1)
+            told.append(float(scores[range(len(right)), list(right)].sum()))
+        gains += [(told[1] - told[0]) / 2] * 2  # a verdict answers nothing: the span's turns share
+    assert len(set(gains)) > 1
+    assert metrics["gain"] == pytest.approx(np.mean(gains), abs=1e-4)
     assert metrics["rows"] > 0

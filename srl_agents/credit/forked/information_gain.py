@@ -6,7 +6,8 @@
 
 The last turn of an episode has no gain: its reply is the answer, and the outcome judges it. Per turn number,
 because early turns tell more than late ones whatever was written; divided by the root of the number of terms,
-because a sum of n independent terms is sqrt(n) wide.
+because a sum of n independent terms is sqrt(n) wide. Answers to different questions are not compared. Turns
+that ask nothing, as a verdict, lie between others that do: their span's gain is shared evenly by its turns.
 
 By hand, two attempts of one seat with equal outcomes: log p is -2, -1, -1 in the one, -2, -2, 0 in the other.
 Gains 1, 0 and 0, 2; N = 1, -1 and -1, 1 in both numbers; A_0 = (1 - 1) / sqrt(2) = 0, A_1 = -1 and 1.
@@ -17,6 +18,8 @@ loss has one for all rows. No fork is needed, and no critic.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +52,10 @@ class InformationGain(Estimator):
                 "turn: give the assigner answer_logprobs."
             )
         valid_EK, group_E, seat_E = earned.valid_EK, earned.group_E, earned.seat_E
-        gains_EK, known_EK = _gains(earned.answers_EK, valid_EK)
+        questions_EK = earned.questions_EK
+        if questions_EK is None:
+            questions_EK = np.zeros(valid_EK.shape, dtype=np.int64)
+        gains_EK, known_EK = _gains(earned.answers_EK, questions_EK, valid_EK)
         normal_EK = _by_turn_number(gains_EK, known_EK, group_E, seat_E)
         sums_EK = rewards_to_go(normal_EK, valid_EK, discount=self.settings.discount)
         terms_EK = np.cumsum(known_EK[:, ::-1], axis=1)[:, ::-1]
@@ -64,14 +70,19 @@ class InformationGain(Estimator):
         return np.where(valid_EK, advantages_EK, 0.0), left_out_EK, metrics
 
 
-def _gains(answers_EK: Floats, valid_EK: Flags) -> tuple[Floats, Flags]:
-    """(E, K) gains, and where both log-probabilities are known and a turn follows."""
+def _gains(
+    answers_EK: Floats, questions_EK: NDArray[np.int64], valid_EK: Flags
+) -> tuple[Floats, Flags]:
+    """(E, K) gains, known from each turn that asks a question to the next that asks it."""
     gains_EK, known_EK = np.zeros(valid_EK.shape), np.zeros(valid_EK.shape, dtype=bool)
-    finite_EK = valid_EK & np.isfinite(answers_EK)
-    known_EK[:, :-1] = finite_EK[:, :-1] & finite_EK[:, 1:]
-    safe_EK = np.where(finite_EK, answers_EK, 0.0)
-    gains_EK[:, :-1] = safe_EK[:, 1:] - safe_EK[:, :-1]
-    return np.where(known_EK, gains_EK, 0.0), known_EK
+    for e, asked_K in enumerate(valid_EK & np.isfinite(answers_EK)):
+        places = np.flatnonzero(asked_K)
+        for first, last in pairwise(places):
+            if questions_EK[e, first] == questions_EK[e, last]:
+                gain = answers_EK[e, last] - answers_EK[e, first]
+                gains_EK[e, first:last] = gain / (last - first)
+                known_EK[e, first:last] = True
+    return gains_EK, known_EK
 
 
 def _by_turn_number(

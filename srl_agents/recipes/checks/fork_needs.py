@@ -41,9 +41,15 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
                 not beyond, f"forks.seats: {beyond} in {game.name}, which has {game.seats} seats."
             )
         require(
-            not kind.needs_answers,
-            f"credit.estimator={name!r} of {game.name}: it asks the policy how likely the right answer was, "
-            "which a recipe cannot. Pass answer_logprobs to `srl_agents.credit`, or use 'group'.",
+            not kind.needs_answers or "answer" in game.references,
+            f"credit.estimator={name!r} of {game.name}: it asks how likely the right answer was, and "
+            "the game holds none in words. Use solve_and_verify-v0 or another with one, or 'group'.",
+        )
+        others = [b.training.algorithm for b in recipe.bases if b.training.algorithm != "grpo"]
+        require(
+            not (kind.needs_answers and others),
+            f"credit.estimator={name!r} of {game.name}: {', '.join(others)} reads no advantages; use "
+            "algorithm 'grpo'.",
         )
 
 

@@ -70,6 +70,7 @@ from srl_agents.training.parts.guests import (
     tell_store,
 )
 from srl_agents.training.parts.memory_roles import make_phase_manager
+from srl_agents.training.parts.right_answers import RightAnswers
 from srl_agents.training.parts.sharing_rounds import Sharing
 from srl_agents.training.parts.single import (
     Learners,
@@ -359,6 +360,7 @@ def _with_learners(ground: Ground) -> Learning:
                 scale=recipe.scale_advantages,
                 teams=game.teams,
                 replayed=replays.outcomes,
+                answer_logprobs=RightAnswers(learners),
             )
             for game in games
         },

@@ -68,6 +68,38 @@ def test_an_unknown_answer_leaves_the_outcome() -> None:
     assert lost == pytest.approx([-1.0, -1.0], abs=1e-4)
 
 
+def test_turns_between_two_that_are_asked_share_the_gain() -> None:
+    """Gain 2 over two turns beside none: N = 1 in both numbers, so A = 2 / sqrt(2), then 1."""
+    nan = math.nan
+    one, other = credited(attempts([[0, 0, 0], [0, 0, 0]]), [[-3, nan, -1], [-3, nan, -3]])
+    assert one == pytest.approx([math.sqrt(2), 1.0, nan], abs=1e-5, nan_ok=True)
+    assert other == pytest.approx([-math.sqrt(2), -1.0, nan], abs=1e-5, nan_ok=True)
+
+
+def test_answers_to_different_questions_are_not_compared() -> None:
+    """The first question takes two turns, the second one: only the first turn has a gain."""
+    episodes = [
+        replace(
+            episode,
+            trajectories=tuple(
+                replace(
+                    own,
+                    turns=tuple(
+                        replace(turn, references={"answer": answer})
+                        for turn, answer in zip(own.turns, "556", strict=True)
+                    ),
+                )
+                for own in episode.trajectories
+            ),
+        )
+        for episode in attempts([[0, 0, 0], [0, 0, 0]])
+    ]
+    one, other = credited(episodes, [[-2, -1, -9], [-2, -2, -1]])
+    nan = math.nan
+    assert one == pytest.approx([1.0, nan, nan], abs=1e-5, nan_ok=True)
+    assert other == pytest.approx([-1.0, nan, nan], abs=1e-5, nan_ok=True)
+
+
 def test_without_gains_and_differences_nothing_is_learned() -> None:
     assert all(
         math.isnan(a) for row in credited(attempts([[0, 1.0]] * 2), [[-2, -1]] * 2) for a in row

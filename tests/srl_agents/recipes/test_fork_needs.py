@@ -5,6 +5,7 @@ import pytest
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_envs.errors import ConfigError
 
 FORKED = [name for name in ESTIMATORS.built_in if ESTIMATORS.find(name).reads_forks]
@@ -20,7 +21,17 @@ def test_an_estimator_on_forks_needs_a_section_that_makes_them(name: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_an_estimator_that_asks_for_answers_is_for_python_only() -> None:
+def test_an_estimator_that_asks_for_answers_needs_a_game_that_holds_them() -> None:
     credit = CreditSettings(estimator="information_gain", level="turn")
-    with pytest.raises(ConfigError, match="of nim-v0: it asks the policy how likely"):
+    with pytest.raises(
+        ConfigError, match="of nim-v0: it asks how likely the right answer"
+    ) as error:
         LeagueRecipe(name="r", model="tiny", env="nim-v0", credit=credit)
+    assert "\n" not in str(error.value)
+    recipe = LeagueRecipe(name="r", model="tiny", env="solve_and_verify-v0", credit=credit)
+    assert recipe.judges_answers
+    with pytest.raises(ConfigError, match="ppo reads no advantages"):
+        LeagueRecipe(
+            name="r", model="tiny", env="solve_and_verify-v0", credit=credit,
+            training=PPOSettings(),
+        )  # fmt: skip
