@@ -11,7 +11,7 @@ import json
 import math
 import re
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,10 @@ class WeightUpdate:
     are compared with them. Empty where no engine does."""
 
 
+Chances = Literal["parent", "fresh"]
+"""Whose random events a branch meets."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Branch:
     """Where a match leaves another one, its parent, and which alternative it is.
@@ -157,16 +161,22 @@ class Branch:
     """Whether all seats on move in that step answer anew; else the others keep the parent's replies."""
     alternative: int
     """Number of the alternative, from 1; 0 is the parent."""
-    chances: Literal["parent", "fresh"] = "parent"
+    chances: Chances = "parent"
     """Whether random events after the decision are those that the parent would meet, or drawn anew."""
     prefix: str
     """SHA-256 (hex) of what was replied before and is kept: `srl_agents.rollouts.branches.Prefix`."""
 
     def __post_init__(self) -> None:
-        if self.decision < 0 or self.alternative < 1:
+        counted = type(self.decision) is int and type(self.alternative) is int
+        if not counted or self.decision < 0 or self.alternative < 1:
             raise ConfigError(
-                f"branch of {self.parent!r}: decision={self.decision}, alternative={self.alternative}: use a "
-                "decision of 0 or more and an alternative of 1 or more; alternative 0 is the parent."
+                f"branch of {self.parent!r}: decision={self.decision!r}, alternative={self.alternative!r}: "
+                "use whole numbers, a decision of 0 or more and an alternative of 1 or more; alternative 0 "
+                "is the parent."
+            )
+        if self.chances not in get_args(Chances):
+            raise ConfigError(
+                f"branch of {self.parent!r}: chances={self.chances!r}: use {' or '.join(get_args(Chances))}."
             )
 
 

@@ -2,8 +2,7 @@
 
     python -m benchmarks.learning.small_games hanabi --out runs/models/hanabi
     python -m benchmarks.learning.fork_credit --model runs/models/hanabi --games hanabi_mini-v0
-    python -m benchmarks.learning.small_games codewords --out runs/models/codewords
-    python -m benchmarks.learning.fork_credit --model runs/models/codewords --games codewords_duet-v0
+    python -m benchmarks.learning.fork_credit --model bots --games codewords_duet-v0
 
 A model plays groups of matches with itself. Some decisions of the first match of each group are judged: the
 worth of the reply is the mean return of 200 continuations after it minus that of 200 before it. Every
@@ -12,8 +11,9 @@ Shown are Spearman's correlations with the worth, pooled over start states; the 
 halves of the 200.
 
 Start states at which the policy forfeits every match are left out: no reply there is worth more
-than another. `tiny` as it ships forfeits most matches of both games; the models of the first and the third
-command were built on one of them each.
+than another. `tiny` as it ships forfeits most matches of both games; the model of the first command was built on
+mini Hanabi. ``bots`` is a policy without a model: at every reply it draws one of the game's bots by `MIXTURE`.
+Credit needs returns only, so it ranks that policy's replies as it would rank a model's.
 
 A finished start state is saved at once, and an interrupted run goes on when the command is given again. Seeds
 901 and 902 are pilots, which no published comparison uses.
@@ -26,6 +26,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,14 @@ from srl_agents.agents import ModelPolicy
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.embedded.engine import TransformersEngine
-from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
+from srl_agents.engines.scripted import ScriptedEngine, key_uniform
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.branches import branch_spec
 from srl_agents.rollouts.counterfactual import Replays
+from srl_envs import make_bot
 
 RESULTS = Path("benchmarks/results/fork_credit.json")
 GAMES: dict[str, dict[str, Any]] = {
@@ -66,10 +69,41 @@ CREDITS: dict[str, dict[str, Any]] = {
     "tree": {"estimator": "tree", "level": "turn"},
     "at_grpo": {"estimator": "at_grpo", "level": "turn"},
 }
+BOTS = "bots"
+MIXTURE: Mapping[str, float] = {"random": 0.5, "middle": 0.25, "strong": 0.25}
+"""Bot -> how often ``--model bots`` replies by it."""
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
 Place = tuple[int, int, int]
 """Attempt, seat, number of the turn among the seat's own."""
+
+
+class DrawnBots(ScriptedEngine):
+    """Replies of bots that are drawn by a request's key, each as one token that was sampled."""
+
+    def __init__(self, game: str) -> None:
+        ends = np.cumsum([*MIXTURE.values()])
+        names = [*MIXTURE]
+
+        def reply(request: GenerationRequest) -> str:
+            drawn = key_uniform(request.key)
+            name = names[int(np.searchsorted(ends, drawn, side="right"))]
+            return make_bot(game, name, seed=int(drawn * 2**53))(request.observation)
+
+        super().__init__(reply)
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See `ScriptedEngine`."""
+        written = await super().generate(request)
+        return replace(written, prompt_ids=(0,), token_ids=(0,), logprobs=(0.0,))
+
+
+def policy_of(model: str, game: str) -> ModelPolicy:
+    """Who plays all seats of a game."""
+    if model == BOTS:
+        return ModelPolicy(DrawnBots(game))
+    sampling = SamplingSettings(max_new_tokens=32, temperature=1.0)
+    return ModelPolicy(TransformersEngine(BaseModel.load(model), sampling))
 
 
 def attempts(game: str, seed: int, start: int) -> list[MatchSpec]:
@@ -239,7 +273,7 @@ def main() -> int:
         description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else ""
     )
     parser.add_argument("--games", nargs="+", choices=[*GAMES], default=list(GAMES))
-    parser.add_argument("--model", default="tiny", help="a name or a folder")
+    parser.add_argument("--model", default="tiny", help="a name, a folder, or bots")
     parser.add_argument("--seeds", nargs="+", type=int, default=[901, 902])
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -251,14 +285,14 @@ def main() -> int:
     made_by = {"commit": commit(), "model": Path(options.model).name}
     rows = measured(options.out)
     done = {(row["game"], row["seed"], row["start"]) for row in rows}
-    sampling = SamplingSettings(max_new_tokens=32, temperature=1.0)
-    policy = ModelPolicy(TransformersEngine(BaseModel.load(options.model), sampling))
+    policies = {game: policy_of(options.model, game) for game in options.games}
     for start in range(options.starts):
         for seed in options.seeds:
-            with Rollouts({POLICY: policy}, root_seed=seed, order="free") as rollouts:
-                for game in options.games:
-                    if (game, seed, start) in done:
-                        continue
+            for game in options.games:
+                if (game, seed, start) in done:
+                    continue
+                policy = {POLICY: policies[game]}
+                with Rollouts(policy, root_seed=seed, order="free") as rollouts:
                     began = time.process_time()
                     replies = judged_start(rollouts, game, seed, start)
                     spent = {"cpu_s": round(time.process_time() - began, 1), **made_by}

@@ -42,7 +42,7 @@ DRAWS = 24
 """Replies that the random bot is asked for at each observation; the target is their mixture."""
 Notes = tuple[tuple[int, int, int], ...]
 Spans = tuple[tuple[int, int], ...]
-_TARGETS = re.compile(r"^Your targets: (.*)$", re.MULTILINE)
+_COPIED = re.compile(r"^(?:Your targets|Open words): (.*)$", re.MULTILINE)
 _CHOICES = re.compile(r"^(?:Clues that fit|Open words): (.*)$", re.MULTILINE)
 NEAR = 4
 """Words at the start of a list that `SmallGame.near` names in codewords duet."""
@@ -106,12 +106,13 @@ def _lexicon() -> list[str]:
     return [", ", *sorted({*associations(), *chain(*associations().values())})]
 
 
-def _targets(text: str) -> Spans:
-    """The words of the own key, which stand in the list of all words before: copying is learned there."""
-    found = _TARGETS.search(text)
-    if found is None:
+def _copied(text: str) -> Spans:
+    """Words that stand in the list of all words before: copying is learned there."""
+    found = list(_COPIED.finditer(text))
+    if not found:
         raise ValueError("the text shows no targets")
-    return tuple(word.span() for word in re.compile(r"\w+").finditer(text, *found.span(1)))
+    words = re.compile(r"\w+")
+    return tuple(word.span() for line in found for word in words.finditer(text, *line.span(1)))
 
 
 def _first_words(text: str) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ CODEWORDS: Mapping[str, SmallGame] = MappingProxyType(
             words=_lexicon,
             near=_first_words,
             first=_gives_a_clue,
-            spans=_targets,
+            spans=_copied,
         )
     }
 )

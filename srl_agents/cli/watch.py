@@ -41,6 +41,7 @@ Examples:
   srl watch connect_four-v0 tiny strong --seed 7
   srl watch game.jsonl --names alice bob --all
   srl watch game.jsonl --html game.html
+  srl watch runs/forks-tiny-seed0 --match 3f2a          # with --set rollout.transcripts=true
 """
 
 NEXT, BACK, FIRST, LAST, QUIT = "next", "back", "first", "last", "quit"
@@ -70,6 +71,9 @@ class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
     """Write a web page here instead."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
     """Names of the players, seat by seat."""
+    match: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None
+    """A match of the run, by the first digits of its id: of its final round robin, or with
+    rollout.transcripts of those that were learned from, branches included."""
     all: bool = False
     """Print all steps of an episode at once, or look at a run once, also in a terminal."""
     full: bool = False
@@ -79,7 +83,9 @@ class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
 def main(argv: list[str]) -> int:
     """Run the command; see `srl watch --help`."""
     options = read_options(WatchOptions, command="srl watch", description=DESCRIPTION, argv=argv)
-    if options.file.is_dir() and not options.agents:
+    if options.match is not None and not options.file.is_dir():
+        raise ConfigError(f"--match names a match of a run, and {options.file} is no folder.")
+    if options.file.is_dir() and not options.agents and options.match is None:
         return _run(options)
     if options.json or options.metrics_port is not None:
         raise ConfigError(
@@ -121,6 +127,8 @@ def _run(options: WatchOptions) -> int:
 
 def _episode(options: WatchOptions) -> RecordedEpisode:
     """The recorded one, or one that the agents play now."""
+    if options.match is not None:
+        return _match(options.file, options.match, options.names)
     if not options.agents:
         return watchable(srl_envs.load_transcript(options.file), options.names)
     from srl_agents.agents.resolver import find, refuse_human
@@ -133,6 +141,32 @@ def _episode(options: WatchOptions) -> RecordedEpisode:
         env_id, options.agents, seed=options.seed, max_new_tokens=options.max_new_tokens
     )
     return watchable(transcript, options.names or options.agents)
+
+
+def _match(run: Path, start: str, names: tuple[str, ...]) -> RecordedEpisode:
+    """A match that a run wrote down, with the labels of who played it."""
+    from srl_agents.records import label_of
+    from srl_agents.rollouts.transcripts import (
+        TRAINING_MATCHES,
+        TRANSCRIPTS,
+        read_results,
+        read_transcripts,
+    )
+
+    found = {
+        spec.match_id: (path, spec)
+        for path in (run / TRANSCRIPTS, run / TRAINING_MATCHES)
+        for spec, _ in read_results(path)
+        if spec.match_id.startswith(start)
+    }
+    if len(found) != 1:
+        raise ConfigError(
+            f"--match {start}: {len(found) or 'no'} matches in {TRANSCRIPTS} and {TRAINING_MATCHES} of {run} "
+            "begin so; the latter is written with rollout.transcripts=true."
+        )
+    [(match_id, (path, spec))] = found.items()
+    transcript = read_transcripts(path, [match_id])[match_id]
+    return watchable(transcript, names or tuple(map(label_of, spec.seats)))
 
 
 def _write(path: Path, text: str) -> None:

@@ -156,7 +156,7 @@ class MatchQueue:
 def _check_seats(spec: MatchSpec, policies: Mapping[str, Policy]) -> None:
     for seat, name in enumerate(spec.seats):
         if name not in policies:
-            raise ConfigError(f"match {spec.schedule}: no policy {name!r} was given.")
+            raise ConfigError(f"match {spec.match_id}: no policy {name!r} was given.")
         engine = getattr(policies[name], "engine", None)
         if engine is None or seat not in spec.learner_seats:
             continue

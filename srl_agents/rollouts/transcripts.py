@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import srl_envs
 from srl_agents.metrics.sinks import add_lines
 from srl_agents.records import Episode, MatchResult, MatchSpec
 from srl_agents.rollouts.record_lines import read_record
-from srl_envs.api.episode import Transcript
+from srl_envs.api.episode import Recorder, Transcript
 from srl_envs.errors import TranscriptError
 
 TRANSCRIPTS = "transcripts.jsonl"
-"""Name of the file in a run's folder."""
+"""Name of the file in a run's folder, of the final round robin."""
+TRAINING_MATCHES = "training_matches.jsonl"
+"""Likewise, of the matches that were learned from and their branches."""
 
 
 class TranscriptLog:
@@ -41,6 +46,41 @@ class TranscriptLog:
                 {"match_id": episode.spec.match_id, "match": match, **transcript.data()}
             )
             add_lines(self._path, line + "\n")
+
+
+def transcript_of(episode: Episode) -> Transcript:
+    """What was recorded of an episode that another process played: its replies are given again.
+
+    Args:
+        episode: a valid one, with the steps of its turns.
+
+    Raises:
+        TranscriptError: it does not come to what it came to there; the game or its data differ.
+    """
+    spec = episode.spec
+    env: Any = srl_envs.make(spec.env_id, **spec.options)
+    with closing(env):
+        observations, _ = env.reset(seed=spec.seed, options={"split": spec.split})
+        recorder = Recorder(env, observations)
+        turns = sorted(
+            ((turn, own.seat) for own in episode.trajectories for turn in own.turns),
+            key=lambda pair: pair[0].turn_index,
+        )
+        for step, played in groupby(turns, key=lambda pair: pair[0].step):
+            for before, number in episode.reshuffles:
+                if before == step:
+                    recorder.reshuffle(number)
+            own = {seat: turn for turn, seat in played}
+            replies = {seat: own[seat].reply for seat in sorted(own)}
+            result = env.step({env.possible_agents[seat]: text for seat, text in replies.items()})
+            recorder.add(replies, result, {seat: turn.thoughts for seat, turn in own.items()})
+        transcript = recorder.transcript()
+    if transcript.digest != episode.transcript_sha256:
+        raise TranscriptError(
+            f"match {spec.match_id} of {spec.env_id} does not replay to what another process played: do both "
+            "have the same game and data?"
+        )
+    return transcript
 
 
 def read_transcripts(path: Path, wanted: Collection[str] | None = None) -> dict[str, Transcript]:

@@ -15,7 +15,7 @@ from srl_agents.league.store import database
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.league.store.salvage import salvage
 from srl_agents.records import MatchResult, MatchSpec
-from srl_agents.rollouts.transcripts import TRANSCRIPTS, read_results
+from srl_agents.rollouts.transcripts import TRAINING_MATCHES, TRANSCRIPTS, read_results
 from srl_agents.training.folder.layout import CHECKPOINTS, STORE
 from srl_agents.training.loop.state import AGENTS
 from srl_envs.errors import CheckpointError, StoreError
@@ -73,8 +73,9 @@ def rebuild(folder: Path) -> Rebuilt:
     """
     path = folder / STORE
     found = salvage(path)
-    transcripts = folder / TRANSCRIPTS
-    transcribed = read_results(transcripts)
+    transcribed = [
+        match for name in (TRANSCRIPTS, TRAINING_MATCHES) for match in read_results(folder / name)
+    ]
     agents = {agent.agent_id: agent for agent in (*found.agents, *_agents_of_checkpoints(folder))}
     # a transcript's line is checked by its format; a number in a damaged page is not
     matches = {spec.match_id: (spec, result) for spec, result in found.matches}

@@ -22,7 +22,9 @@ env: nim-v0
 updates: 2
 learners: [alice]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 2, group_size: 2, max_new_tokens: 4}
+rollout: {start_states: 2, group_size: 2, max_new_tokens: 4, transcripts: true}
+credit: {estimator: c3, level: turn}
+forks: {alternatives: 2, share: 0.3}
 training: {learning_rate: 0.01}
 evaluation: {every: 2, pairs: 1, final_pairs: 3, bots: [random, middle]}
 survival: {allow_nothing_learned: true}
@@ -45,6 +47,13 @@ def final_ratings(run: Path) -> object:
     with LeagueStore(run / "league.db", "read") as store:
         pairs = store.pairs("nim-v0", schedule=FINAL)
         return [(rating.agent, rating.elo) for rating in rate(pairs).ratings]
+
+
+def learned_from(run: Path) -> set[str]:
+    """Ids of the matches of training; branches are among them."""
+    with LeagueStore(run / "league.db", "read") as store:
+        assert store.matches(purpose="fork")
+        return {spec.match_id for spec, _ in store.matches(split="train")}
 
 
 def _half(path: Path) -> None:
@@ -83,7 +92,8 @@ def test_a_damaged_store_is_rebuilt_and_the_run_goes_on(
 
     assert main(["league", "rebuild", str(run)]) == 0
     said = capsys.readouterr().out
-    assert "Lost: " in said
+    assert "Lost: " in said  # looks are
+    assert learned_from(run) == learned_from(good)
     assert final_ratings(run) == final_ratings(good)
     assert main(["league", "rebuild", str(run)]) == 0
     assert "is whole; nothing was changed" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.experiments import announced
 from benchmarks.learning import exchange_arms, fork_outcomes
 from benchmarks.learning.small_games import CODEWORDS, CORPORA, SHAPES
-from benchmarks.speed import magrpo
+from benchmarks.speed import fork_updates, magrpo
 from benchmarks.tiny_model.tokenizer import train_tokenizer
 from srl_agents.recipes.loading import read_values
 from srl_agents.recipes.settings import LeagueRecipe
@@ -73,6 +73,25 @@ def test_the_faster_way_of_either_side_counts() -> None:
     row = dict(zip(magrpo.WAYS, [*ours, *peers], strict=True))
     assert magrpo.faster(row, magrpo.OURS) == "ours"
     assert magrpo.ratios(row) == [3.0, pytest.approx(10 / 9), 3.0]
+
+
+def test_ways_that_were_not_measured_are_left_out() -> None:
+    row: dict[str, Any] = {"prompt": 64, "reply": 16, "group": 4}
+    for way, ms in (("ours", 2.0), ("comlrl, LoRA", 7.0)):
+        row[way] = {"ms_per_token": [ms], "peak_mib": 1.0}
+    assert magrpo.ratios(row) == [3.5, 3.5, 3.5]
+    assert magrpo.line_of(row) == "| 64 | 16 | 4 | 2.00 |  | 7.00 |  | 3.5 [3.5, 3.5] | 1 | 1 |"
+
+
+def test_updates_with_forks_are_compared_in_pairs() -> None:
+    rows: list[dict[str, Any]] = [
+        {"arm": arm, "seed": seed, "cpu_s": cpu_s, "tokens": 100, "rows": 10}
+        for arm, times in (("without forks", (2, 4)), ("with forks", (8, 12)))
+        for seed, cpu_s in enumerate(times)
+    ]
+    printed = list(fork_updates.table(rows))
+    assert "| without forks | 3.00 | 1,200 | 100 | 10 |" in printed
+    assert printed[-1].endswith("takes 3.50 times [3.00, 4.00].")
 
 
 def test_words_of_codewords_duet_are_one_token_each() -> None:

@@ -11,6 +11,8 @@ import pytest
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rollouts.transcripts import TRAINING_MATCHES, read_transcripts
+from srl_envs import replay
 from tests.faults.struck_engine import NAME, branches_in
 from tests.forked_commands import start_function
 from tests.training_runs import metrics_of, train_run
@@ -24,7 +26,7 @@ env_options: {rows: 4, cols: 4, k: 3}
 updates: 3
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 1, group_size: 2, max_new_tokens: 8}
+rollout: {start_states: 1, group_size: 2, max_new_tokens: 8, transcripts: true}
 opponents: {mirror: 0.5, live: 1, past: 1}
 training: {learning_rate: 0.003}
 credit: {estimator: c3, level: turn}
@@ -45,14 +47,21 @@ def recipe_of(text: str, folder: Path) -> LeagueRecipe:
 
 
 def outcome(run: Path) -> dict[str, Any]:
-    """What a run came to: matches with their order, and weights."""
+    """What a run came to: matches with their order, transcripts of all it learned from, and weights."""
     with LeagueStore(run / "league.db", mode="read") as store:
         matches = store.content_digest()
         branches = len(store.matches(purpose="fork"))
+        learned = {spec.match_id for spec, _ in store.matches(split="train")}
     weights = {p.name: p.read_bytes() for p in sorted(run.glob("adapters/*/*.safetensors"))}
     assert weights
     assert branches == sum(record["run"]["forks/branches"] for record in metrics_of(run)) > 0
-    return {"matches": matches, "weights": weights}
+    lines = (run / TRAINING_MATCHES).read_text().splitlines()
+    replayed = read_transcripts(run / TRAINING_MATCHES)
+    assert len(lines) == len(replayed)
+    assert set(replayed) == learned
+    for transcript in replayed.values():
+        assert replay(transcript) == transcript
+    return {"matches": matches, "transcripts": sorted(lines), "weights": weights}
 
 
 def train(recipe: LeagueRecipe, run: Path) -> None:

@@ -94,9 +94,12 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
         steps: list[RecordedStep] = []
         asked: list[str | None] = [None] * seats
         seen: tuple[str | None, ...] = (None,) * seats
-        for recorded in transcript.steps:
+        for number, recorded in enumerate(transcript.steps):
             if not env.agents:
                 raise TranscriptError("the recording goes on after the end of the game.")
+            for before, drawn in transcript.reshuffles:
+                if before == number:
+                    recorder.reshuffle(drawn)
             board = _board(env)
             texts = tuple(observations[agent]["text"] for agent in env.possible_agents)
             replies = _replies(env, observations, recorded.replies)

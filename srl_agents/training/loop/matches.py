@@ -12,6 +12,7 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.meetings import meetings
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Finished, Rollouts
+from srl_agents.rollouts.transcripts import TranscriptLog, transcript_of
 from srl_agents.training.parts.budgets import Budgets
 from srl_envs.api.episode import Transcript
 from srl_envs.errors import SandboxError
@@ -28,6 +29,7 @@ class Matches:
         repeatable: a match that is played again, after a crash, ends alike; see
             `LeagueStore.report_many`.
         budgets: of those who are asked for money; None where no agent has one.
+        learned: gets the matches that are learned from; None where nobody wants them.
         whole: inside it engines have all weights; all processes enter together.
     """
 
@@ -40,11 +42,13 @@ class Matches:
         view: ConsoleView,
         repeatable: bool,
         budgets: Budgets | None,
+        learned: TranscriptLog | None = None,
         whole: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.rollouts, self.store = rollouts, store
         self.processes, self.view = processes, view
         self.repeatable, self.budgets, self._whole = repeatable, budgets, whole
+        self._learned = learned
 
     def play(
         self,
@@ -75,6 +79,24 @@ class Matches:
             self.budgets.give_back(specs, episodes)
         self.keep(episodes, most_void=most_void)
         return episodes
+
+    def play_to_learn(
+        self,
+        phase: str,
+        specs: Sequence[MatchSpec],
+        parents: Mapping[str, Episode] | None = None,
+    ) -> list[Episode]:
+        """See `play`; of matches that are learned from, branches included."""
+        finished = None if self._learned is None else self._learned.add
+        return self.play(phase, specs, finished, parents=parents)
+
+    def keep_learned(self, episodes: Sequence[Episode]) -> None:
+        """See `keep`; of what another process played to be learned from."""
+        self.keep(episodes)
+        if self._learned is not None:
+            for episode in episodes:
+                if episode.valid:
+                    self._learned.add(episode, transcript_of(episode))
 
     def _play(
         self,

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -158,7 +159,7 @@ class Play(Phase):
         specs = self._specs(update.number)
         update.players = {self.league.live(name): name for name in self.learners}
         started = time.monotonic()
-        update.episodes = self.matches.play(f"update {update.number}: playing", specs)
+        update.episodes = self.matches.play_to_learn(f"update {update.number}: playing", specs)
         update.run["generate_s"] = time.monotonic() - started
 
     def _specs(self, number: int) -> list[MatchSpec]:
@@ -176,8 +177,8 @@ class Play(Phase):
         update.branches = taken.branches
         update.run |= taken.metrics
         try:
-            self.matches.keep(update.episodes)
-            self.matches.keep(update.branches)
+            self.matches.keep_learned(update.episodes)
+            self.matches.keep_learned(update.branches)
         except SandboxError:
             ahead.give_back(update.number)
             raise
@@ -214,9 +215,7 @@ class Branch(Phase):
         branches = forking.play(
             update.episodes,
             update.players,
-            lambda specs, parents: self.matches.play(
-                f"update {update.number}: branches", specs, parents=parents
-            ),
+            partial(self.matches.play_to_learn, f"update {update.number}: branches"),
             self.matches.covered,
         )
         update.run["forks_s"] = time.monotonic() - started

@@ -21,12 +21,12 @@ from srl_agents.league.store.history import LeagueStore
 from srl_agents.memory.phase_manager import TRACE
 from srl_agents.metrics.sinks import EVENT_FILES, METRICS, TENSORBOARD
 from srl_agents.rollouts.request_trace import REQUESTS
-from srl_agents.rollouts.transcripts import TRANSCRIPTS
+from srl_agents.rollouts.transcripts import TRAINING_MATCHES, TRANSCRIPTS
 from srl_agents.training.faults.survival import EVENTS
 from srl_agents.training.folder.changes import CHANGES
 from srl_agents.training.folder.layout import BUFFER, REPLIES_AHEAD, STORE
 
-BY_LENGTH = (REQUESTS, f"{TENSORBOARD}/{EVENT_FILES}")
+BY_LENGTH = (REQUESTS, TRAINING_MATCHES, f"{TENSORBOARD}/{EVENT_FILES}")
 """Patterns of files that are cut at the length that the checkpoint holds."""
 BY_UPDATE = (METRICS, TRACE)
 """JSON lines with an ``update``: those of later updates go."""

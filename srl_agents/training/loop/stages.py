@@ -37,6 +37,7 @@ from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
+from srl_agents.rollouts.transcripts import TRAINING_MATCHES, TranscriptLog
 from srl_agents.trainers.algorithms import AlgorithmSettings
 from srl_agents.trainers.experience import Experience
 from srl_agents.training.ahead.launch import start_generation
@@ -467,6 +468,11 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         whole=partial(_whole, playing.bases) if recipe.memory.sharded else nullcontext,
         budgets=make_budgets(
             recipe, learning.folder, view.say, learning.asking, repeatable=asks_again
+        ),
+        learned=(
+            TranscriptLog(learning.folder / TRAINING_MATCHES)
+            if recipe.rollout.transcripts
+            else None
         ),
     )
     versions = LeagueVersions(

@@ -6,11 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from srl_agents.credit.batches import training_batch
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Trajectory, Turn, WeightVersion
-from srl_agents.trainers.experience import RowLearner
 from srl_envs.turns.grammar import action
 
 ANSWER = "answer"
@@ -24,10 +24,10 @@ class RightAnswers:
     attempts at one start state.
 
     Args:
-        learners: by name; more may come before it is called.
+        learners: by name, each a `srl_agents.trainers.experience.RowLearner`.
     """
 
-    def __init__(self, learners: Mapping[str, RowLearner]) -> None:
+    def __init__(self, learners: Mapping[str, Any]) -> None:
         self._learners = learners
 
     def __call__(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:

@@ -298,6 +298,13 @@ def test_decisions_that_are_not_there_are_refused(rollouts: Rollouts) -> None:
         branch_spec(parent, count, alternative=1)
     with pytest.raises(ConfigError, match="1 seats for 2"):
         branch_spec(parent, 0, alternative=1, seats=("base",))
+    wrong: Any
+    for wrong in (1.0, "1", True):
+        with pytest.raises(ConfigError, match="use whole numbers"):
+            branch_spec(parent, 0, alternative=wrong)
+    wrong = "new"
+    with pytest.raises(ConfigError, match="chances='new': use parent or fresh"):
+        branch_spec(parent, 0, alternative=1, chances=wrong)
     with pytest.raises(ConfigError, match="was lost"):
         branch_spec(replace(parent, termination="void", fault="x"), 0, alternative=1)
     old = tuple(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from srl_agents.agents.players import ScriptedPolicy
+from srl_agents.cli.views.recorded import watchable
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
-from srl_agents.rollouts.transcripts import TranscriptLog, read_transcripts
+from srl_agents.rollouts.branches import branch_spec
+from srl_agents.rollouts.transcripts import TranscriptLog, read_transcripts, transcript_of
 from srl_envs import replay
 from srl_envs.errors import TranscriptError
 
@@ -36,6 +39,28 @@ def test_every_match_comes_back_and_replays(tmp_path: Path) -> None:
         transcript = found[episode.spec.match_id]
         assert transcript.digest == episode.transcript_sha256
         assert replay(transcript) == transcript
+
+
+def test_what_another_process_played_is_recorded_by_its_replies(tmp_path: Path) -> None:
+    """A branch with fresh chances in a game of cards, where a refused reply stays one."""
+    seats = ("bot:random",) * 2
+    spec = MatchSpec(
+        env_id="hanabi_mini-v0", seed=4, split="train", seats=seats, learner_seats=(0, 1)
+    )
+    log = TranscriptLog(tmp_path / "t.jsonl")
+    with Rollouts({"bot:random": ScriptedPolicy("random")}, root_seed=0) as runner:
+        (parent,) = runner.play([spec], finished=log.add)
+        fork = branch_spec(parent, 3, alternative=1, chances="fresh")
+        parents = {spec.match_id: parent}
+        (branch,) = runner.play([fork], finished=log.add, parents=parents)
+    assert branch.reshuffles
+    written = read_transcripts(tmp_path / "t.jsonl")
+    for episode in (parent, branch):
+        assert transcript_of(episode) == written[episode.spec.match_id]
+        assert not watchable(written[episode.spec.match_id]).differs
+    other = replace(branch, reshuffles=())
+    with pytest.raises(TranscriptError, match="does not replay to what another process played"):
+        transcript_of(other)
 
 
 def test_only_wanted_ones_are_read(tmp_path: Path) -> None:
