@@ -11,9 +11,9 @@ Shown are Spearman's correlations with the worth, pooled over start states; the 
 halves of the 200.
 
 Start states at which the policy forfeits every match are left out: no reply there is worth more
-than another. `tiny` as it ships forfeits most matches of both games; the model of the first command was built on
-mini Hanabi. ``bots`` is a policy without a model: at every reply it draws one of the game's bots by `MIXTURE`.
-Credit needs returns only, so it ranks that policy's replies as it would rank a model's.
+than another. `tiny` as it ships forfeits most matches of both games; the model of the first command was
+built on mini Hanabi. ``bots`` is a policy without a model: at every reply it draws one of the game's bots by
+`MIXTURE`. Credit reads returns alone, so it ranks that policy's replies as it would rank a model's.
 
 A finished start state is saved at once, and an interrupted run goes on when the command is given again. Seeds
 901 and 902 are pilots, which no published comparison uses.
@@ -38,7 +38,12 @@ from srl_agents.agents import ModelPolicy
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.embedded.engine import TransformersEngine
-from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
+from srl_agents.engines.protocol import (
+    Capabilities,
+    Generation,
+    GenerationRequest,
+    SamplingSettings,
+)
 from srl_agents.engines.scripted import ScriptedEngine, key_uniform
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
@@ -91,6 +96,11 @@ class DrawnBots(ScriptedEngine):
             return make_bot(game, name, seed=int(drawn * 2**53))(request.observation)
 
         super().__init__(reply)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `ScriptedEngine`."""
+        return replace(super().capabilities, token_ids=True, logprobs=True)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See `ScriptedEngine`."""
