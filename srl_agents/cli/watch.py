@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -41,9 +42,11 @@ Examples:
   srl watch connect_four-v0 tiny strong --seed 7
   srl watch game.jsonl --names alice bob --all
   srl watch game.jsonl --html game.html
-  srl watch runs/forks-tiny-seed0 --match 3f2a          # with --set rollout.transcripts=true
+  srl watch runs/forks-tiny-seed0/3f2a9c    # a match: of the final round robin, with rollout.trace any
 """
 
+_ID = re.compile(r"[0-9a-f]{4,32}")
+"""The first digits of a match's id."""
 NEXT, BACK, FIRST, LAST, QUIT = "next", "back", "first", "last", "quit"
 KEYS = {
     "\r": NEXT, "\n": NEXT, " ": NEXT, "n": NEXT, "j": NEXT, "\x1b[C": NEXT, "\x1b[B": NEXT,
@@ -62,7 +65,7 @@ class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
     """What to look at, and how to show it."""
 
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE|ENV")]
-    """The run's folder, the recorded episode, or the environment that agents play."""
+    """The run's folder, a match of it (RUN/ID), the recorded episode, or the environment that agents play."""
     agents: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
     ] = ()
@@ -71,9 +74,6 @@ class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
     """Write a web page here instead."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
     """Names of the players, seat by seat."""
-    match: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None
-    """A match of the run, by the first digits of its id: of its final round robin, or with
-    rollout.transcripts of those that were learned from, branches included."""
     all: bool = False
     """Print all steps of an episode at once, or look at a run once, also in a terminal."""
     full: bool = False
@@ -83,9 +83,7 @@ class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
 def main(argv: list[str]) -> int:
     """Run the command; see `srl watch --help`."""
     options = read_options(WatchOptions, command="srl watch", description=DESCRIPTION, argv=argv)
-    if options.match is not None and not options.file.is_dir():
-        raise ConfigError(f"--match names a match of a run, and {options.file} is no folder.")
-    if options.file.is_dir() and not options.agents and options.match is None:
+    if options.file.is_dir() and not options.agents:
         return _run(options)
     if options.json or options.metrics_port is not None:
         raise ConfigError(
@@ -127,9 +125,13 @@ def _run(options: WatchOptions) -> int:
 
 def _episode(options: WatchOptions) -> RecordedEpisode:
     """The recorded one, or one that the agents play now."""
-    if options.match is not None:
-        return _match(options.file, options.match, options.names)
     if not options.agents:
+        if (
+            not options.file.exists()
+            and options.file.parent.is_dir()
+            and _ID.fullmatch(options.file.name)
+        ):
+            return _match(options.file.parent, options.file.name, options.names)
         return watchable(srl_envs.load_transcript(options.file), options.names)
     from srl_agents.agents.resolver import find, refuse_human
     from srl_agents.cli.play import recorded_game
@@ -161,8 +163,8 @@ def _match(run: Path, start: str, names: tuple[str, ...]) -> RecordedEpisode:
     }
     if len(found) != 1:
         raise ConfigError(
-            f"--match {start}: {len(found) or 'no'} matches in {TRANSCRIPTS} and {TRAINING_MATCHES} of {run} "
-            "begin so; the latter is written with rollout.transcripts=true."
+            f"{run / start}: no file, and {len(found) or 'no'} matches of the run begin so in {TRANSCRIPTS} "
+            f"(final round robin) and {TRAINING_MATCHES} (written with rollout.trace)."
         )
     [(match_id, (path, spec))] = found.items()
     transcript = read_transcripts(path, [match_id])[match_id]

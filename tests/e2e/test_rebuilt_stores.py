@@ -22,7 +22,7 @@ env: nim-v0
 updates: 2
 learners: [alice]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 2, group_size: 2, max_new_tokens: 4, transcripts: true}
+rollout: {start_states: 2, group_size: 2, max_new_tokens: 4, trace: 16}
 credit: {estimator: c3, level: turn}
 forks: {alternatives: 2, share: 0.3}
 training: {learning_rate: 0.01}

@@ -26,7 +26,7 @@ env_options: {rows: 4, cols: 4, k: 3}
 updates: 3
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 1, group_size: 2, max_new_tokens: 8, transcripts: true}
+rollout: {start_states: 1, group_size: 2, max_new_tokens: 8, trace: 16}
 opponents: {mirror: 0.5, live: 1, past: 1}
 training: {learning_rate: 0.003}
 credit: {estimator: c3, level: turn}

@@ -29,10 +29,9 @@ class RolloutSettings(FilterSettings, OrderSettings):
     """Most replies in one call of the model."""
     trace: int = 0
     """Tokens per block of the request trace that the run writes to ``requests.jsonl`` in its folder, for
-    ``srl plan kv --trace``; 0 writes none. With ``asynchronous`` it has the matches played ahead."""
-    transcripts: bool = False
-    """Whether every match that is learned from, branches included, is written to ``training_matches.jsonl``
-    in the run's folder; ``srl watch RUN --match ID`` replays one."""
+    ``srl plan kv --trace``; 0 writes none. With ``asynchronous`` it has the matches played ahead. Beside a
+    trace all matches that are learned from, branches included, are in ``training_matches.jsonl``: ``srl
+    watch RUN/ID`` replays one."""
 
     def __post_init__(self) -> None:
         require(self.trace >= 0, f"trace={self.trace}: use 0 (no trace) or tokens per block.")

@@ -41,7 +41,6 @@ EFFECTS: Mapping[str, Effect] = {
     "memory.float32_islands": "rounding",
     "attention": "rounding",
     "engine": "rounding",
-    "rollout.transcripts": "none",
     "rollout.concurrency": "rounding",
     "rollout.batch_rows": "rounding",
     "asynchronous.part_matches": "rounding",

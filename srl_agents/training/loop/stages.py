@@ -470,9 +470,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
             recipe, learning.folder, view.say, learning.asking, repeatable=asks_again
         ),
         learned=(
-            TranscriptLog(learning.folder / TRAINING_MATCHES)
-            if recipe.rollout.transcripts
-            else None
+            TranscriptLog(learning.folder / TRAINING_MATCHES) if recipe.rollout.trace else None
         ),
     )
     versions = LeagueVersions(

@@ -14,10 +14,15 @@ from typing import Any
 import pytest
 
 import srl_envs
+from srl_agents.agents import ScriptedPolicy
 from srl_agents.cli import watch as command
 from srl_agents.cli.main import main
 from srl_agents.cli.pages.episode.markup import page
 from srl_agents.cli.views.recorded import watchable
+from srl_agents.records import MatchSpec
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.branches import branch_spec
+from srl_agents.rollouts.transcripts import TRAINING_MATCHES, TranscriptLog
 
 Streams = pytest.CaptureFixture[str]
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -156,6 +161,24 @@ def test_what_is_no_recording_is_one_line(capsys: Streams, tmp_path: Path) -> No
     for path in (tmp_path / "x.jsonl", tmp_path / "absent.jsonl"):
         assert main(["watch", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_a_match_of_a_run_is_found_by_its_id(capsys: Streams, tmp_path: Path) -> None:
+    spec = MatchSpec(
+        env_id="nim-v0", seed=1, split="train", seats=("bot:random",) * 2, learner_seats=(0,)
+    )
+    log = TranscriptLog(tmp_path / TRAINING_MATCHES)
+    with Rollouts({"bot:random": ScriptedPolicy("random")}, root_seed=0) as rollouts:
+        (parent,) = rollouts.play([spec], finished=log.add)
+        fork = branch_spec(parent, 1, alternative=1)
+        rollouts.play([fork], finished=log.add, parents={spec.match_id: parent})
+    assert main(["watch", str(tmp_path / fork.match_id[:8])]) == 0
+    shown, warned = capsys.readouterr()
+    assert "nim-v0, seed 1 (train), step 1" in shown
+    assert "bot:random" in shown
+    assert warned == ""
+    assert main(["watch", str(tmp_path / "0000")]) == 2
+    assert "no matches of the run begin so" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_too_many_names_are_refused(capsys: Streams) -> None:
