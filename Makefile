@@ -156,18 +156,25 @@ ray: .venv-ray/.installed ## Make .venv-ray and run the tests that need a Ray cl
 	.venv-verifiers/bin/python -m pip install --quiet --progress-bar off --editable '.[verifiers]' pytest hypothesis
 	@touch $@
 
+# OpenEnv needs another version of mcp than verifiers.
+.venv-openenv/.installed: pyproject.toml
+	test -x .venv-openenv/bin/python || $(PYTHON) -m venv .venv-openenv
+	.venv-openenv/bin/python -m pip install --quiet --progress-bar off --editable '.[cli,openenv]' pytest hypothesis
+	@touch $@
+
 .PHONY: doors
-doors: .venv-doors/.installed .venv-verifiers/.installed ## Make .venv-doors and .venv-verifiers, play our games through other trainers
+doors: .venv-doors/.installed .venv-verifiers/.installed .venv-openenv/.installed ## Make environments of other trainers, play our games through them
 	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_skyrl_environment.py \
 		tests/srl_envs/adapters/test_areal_agent.py
 	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verl_environment.py \
 		tests/srl_envs/adapters/test_verl_loop.py tests/srl_agents/exports/test_verl_batches.py \
 		tests/srl_agents/exports/test_verl_adapters.py
 	.venv-verifiers/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verifiers_environment.py
+	.venv-openenv/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_openenv_server.py
 
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step
 
 clean: ## Remove .venv and caches; runs/ stays
-	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .venv-doors .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .venv-doors .venv-verifiers .venv-openenv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

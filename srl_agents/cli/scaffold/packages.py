@@ -15,6 +15,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 
 from srl_agents.cli.documentation.topics import find
+from srl_agents.cli.scaffold.openenv_package import openenv_files
 from srl_agents.coordination.settings import KINDS as COORDINATIONS
 from srl_agents.engines.settings import ENGINES
 from srl_agents.league.sampling import SAMPLERS
@@ -253,6 +254,16 @@ def test_verifiers_finds_the_games_by_the_name_of_the_package() -> None:
             "verifiers, and trainers on it such as prime-rl, play any game of SRL with it"
         ),
     ),
+    "openenv": NewKind(  # its files are in openenv_package, for OpenEnv reads another layout
+        article="an",
+        topic="neighbours",
+        example="",
+        ending="",
+        group="",
+        extra="openenv",
+        test="",
+        use="",
+    ),
     "protocol": NewKind(
         article="a",
         topic="submit_to_a_leaderboard",
@@ -330,6 +341,8 @@ def files(kind: str, name: str) -> Mapping[str, str]:
     """Path -> text."""
     made = KINDS[kind]
     title = _title(kind, name)
+    if kind == "openenv":
+        return openenv_files(name, title)
     module = f"{name}.{'game' if kind == 'env' else kind}"
     names = {"MODULE": module, "CLASS": title, "NAME": name}
     start = f'"""{name}: {made.article} {kind} for SRL."""\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import requests
 from openenv.core.generic_client import GenericEnvClient
 
 import srl_envs
+from srl_agents.cli.scaffold.packages import files
 from srl_envs.adapters.openenv import SRLAction, SRLClient, SRLEnvironment, create_server
 from srl_envs.errors import ConfigError, EpisodeOverError, SandboxError
 from srl_envs.parallel import GameEnv
@@ -205,6 +207,52 @@ def test_openenv_validates_the_running_server(url: str) -> None:
 
 def test_openenv_validates_the_package(package: Path) -> None:
     report = openenv("validate", str(package), "--level", "static", "--skip-build", "--json")
+    failed = [result for result in report["results"] if result["status"] in ("fail", "error")]
+    assert report["verdict"] == "pass", failed
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package of `srl new openenv`, and beside it, in `site`, what its wheel installs."""
+    root = tmp_path_factory.mktemp("made")
+    for path, text in files("openenv", "my_heaps").items():
+        (root / "my_heaps" / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / "my_heaps" / path).write_text(text)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "--target", root / "site", root / "my_heaps"], check=True)
+    return root
+
+
+def inside(made: Path, *command: str) -> str:
+    """Output of Python where the wheel is installed, and this checkout of SRL."""
+    path = os.pathsep.join([str(made / "site"), str(Path(srl_envs.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(made / "cache")}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=made, env=environment, capture_output=True, text=True,
+        check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_new_package_passes_its_own_test_from_its_wheel(made: Path) -> None:
+    shutil.copytree(made / "my_heaps/tests", made / "tests", dirs_exist_ok=True)
+    assert "1 passed" in inside(made, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+
+
+def test_a_new_package_is_found_by_openenv(made: Path) -> None:
+    found = (
+        "from openenv import AutoAction, AutoEnv; print(AutoAction.from_env('my_heaps').__name__)"
+    )
+    assert inside(made, "-c", found).split() == ["MyHeapsAction"]
+    listed = "from openenv import AutoEnv; AutoEnv.list_environments()"
+    assert "my_heaps" in inside(made, "-c", listed)
+
+
+def test_openenv_validates_a_new_package(made: Path) -> None:
+    (made / "my_heaps/uv.lock").write_text("version = 1\n")  # `uv lock` asks an index
+    command = ("validate", str(made / "my_heaps"), "--level", "static", "--skip-build", "--json")
+    report = openenv(*command)
     failed = [result for result in report["results"] if result["status"] in ("fail", "error")]
     assert report["verdict"] == "pass", failed
 
