@@ -33,7 +33,7 @@ SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 .PHONY: help install docs site wheel quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## Create .venv and install SRL with all that its tests need
 
@@ -63,7 +63,7 @@ test: check slow ## Run every check of a commit (15 minutes on two cores)
 
 PARTS ?=
 DEVICE ?= cuda
-nightly: install ## Run the checks that are too long for a commit (hours; PARTS="doors long": these)
+nightly: install ## Run the checks that are too long for a commit (hours; PARTS="door-verl long": these)
 	$(BIN)/python -m tests.nightly $(PARTS)
 
 # Types take one processor for half a minute: the tests have the other one meanwhile.
@@ -162,19 +162,53 @@ ray: .venv-ray/.installed ## Make .venv-ray and run the tests that need a Ray cl
 	.venv-openenv/bin/python -m pip install --quiet --progress-bar off --editable '.[cli,openenv]' pytest hypothesis
 	@touch $@
 
-.PHONY: doors
-doors: .venv-doors/.installed .venv-verifiers/.installed .venv-openenv/.installed ## Make environments of other trainers, play our games through them
-	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_skyrl_environment.py \
-		tests/srl_envs/adapters/test_areal_agent.py
+# RLlib and tinker-cookbook lie beside .venv, as Ray does. tinker-cookbook asks for a package of audio that is not
+# everywhere, and needs none of it for text.
+.venv-rllib/.installed: $(STAMP)
+	test -x .venv-rllib/bin/python || $(BIN)/python -m venv .venv-rllib
+	.venv-rllib/bin/python -m pip install --quiet --progress-bar off 'ray[rllib]==2.60.*'
+	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" > $$(.venv-rllib/bin/python -c '$(SITE)')/beside.pth
+	@touch $@
+
+.venv-tinker/.installed: $(STAMP)
+	test -x .venv-tinker/bin/python || $(BIN)/python -m venv .venv-tinker
+	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" > $$(.venv-tinker/bin/python -c '$(SITE)')/beside.pth
+	.venv-tinker/bin/python -m pip install --quiet --progress-bar off --no-deps tinker==0.38.0 tinker-cookbook==0.6.1
+	.venv-tinker/bin/python -m pip install --quiet --progress-bar off aiohttp blobfile chz cloudpickle distro 'httpx[http2]' \
+		orjson protobuf pyqwest pyrage sniffio termcolor tiktoken zstandard
+	@touch $@
+
+# Each way to another package has a target; tests/doors.py lists them, and docs/reference/doors.md their last results.
+DOORS := skyrl areal verl verifiers openenv rllib tinker
+.PHONY: doors $(DOORS:%=door-%)
+doors: $(DOORS:%=door-%) ## Make environments of other packages and play our games through them
+
+door-skyrl: .venv-doors/.installed ## ... through SkyRL
+	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_skyrl_environment.py
+
+door-areal: .venv-doors/.installed ## ... through AReaL
+	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_areal_agent.py
+
+door-verl: .venv-doors/.installed ## ... through veRL
 	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verl_environment.py \
 		tests/srl_envs/adapters/test_verl_loop.py tests/srl_agents/exports/test_verl_batches.py \
 		tests/srl_agents/exports/test_verl_adapters.py
+
+door-verifiers: .venv-verifiers/.installed ## ... through verifiers, and so prime-rl
 	.venv-verifiers/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verifiers_environment.py
+
+door-openenv: .venv-openenv/.installed ## ... through OpenEnv
 	.venv-openenv/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_openenv_server.py
+
+door-rllib: .venv-rllib/.installed ## ... through RLlib, which leaves processes to the end of the interpreter
+	.venv-rllib/bin/python -m pytest -W ignore -m ray tests/srl_envs/wrappers/test_numeric_rllib.py
+
+door-tinker: .venv-tinker/.installed ## ... through the training loop of tinker-cookbook
+	.venv-tinker/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_tinker_rollouts.py
 
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step
 
 clean: ## Remove .venv and caches; runs/ stays
-	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .venv-doors .venv-verifiers .venv-openenv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .venv-doors .venv-verifiers .venv-openenv .venv-rllib .venv-tinker .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

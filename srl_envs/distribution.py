@@ -28,7 +28,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "openenv": ("openenv",),
     "verifiers": ("verifiers",),
     "skyrl": ("skyrl_gym",),
+    "tinker": ("tinker", "tinker_cookbook"),
     "ray": ("ray",),
+    "rllib": ("ray",),
     "sb3": ("stable_baselines3", "sb3_contrib"),
 }  # fmt: skip
 """Extra of the distribution -> modules that come with it."""

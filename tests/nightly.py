@@ -4,7 +4,7 @@ Parts run one after the other, each in a process of its own; a part that fails d
 others. The exit status is 0 if no part that ran has failed. Examples:
 
     python -m tests.nightly                   # all parts: hours
-    python -m tests.nightly doors python3.13  # only these
+    python -m tests.nightly door-verl python3.13  # only these
     python -m tests.nightly --list
 """
 
@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from tests import doors
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results/nightly.json"
@@ -86,6 +88,13 @@ def _python(name: str) -> Callable[[Path], int]:
     return run
 
 
+def _door(door: doors.Door) -> Callable[[Path], int]:
+    """Go through one door, as `make` does."""
+    if door.target:
+        return _logged("make", door.target)
+    return _logged(sys.executable, "-m", "pytest", "-m", "slow or not slow", *door.tests)
+
+
 PARTS = {
     "long": Part(
         "tests marked `nightly`: learning on the real model, long kills, whole corpora",
@@ -102,7 +111,11 @@ PARTS = {
             "20",
         ),
     ),
-    "doors": Part("games through SkyRL, AReaL, veRL and verifiers", _logged("make", "doors")),
+    **{
+        door.part: Part(f"{door.package}: {door.ways}", _door(door))
+        for door in doors.DOORS
+        if door.target != "inspect"
+    },
     "inspect": Part("`srl eval` through Inspect", _logged("make", "inspect")),
     "ray": Part("a local Ray cluster", _logged("make", "ray")),
     "vllm": Part("a real vLLM server on the CPU", _logged("make", "vllm")),
@@ -158,7 +171,7 @@ def page(rows: dict[str, dict[str, Any]]) -> str:
         "# Nightly checks",
         "",
         "Written by `python -m tests.nightly`; do not edit. `make nightly` runs every check that is too",
-        "long for a commit; `make nightly PARTS=doors` runs one part.",
+        "long for a commit; `make nightly PARTS=door-verl` runs one part.",
         "",
         "| part | what | last run | commit | minutes | result |",
         "|---|---|---|---|--:|---|",
@@ -197,6 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows[name] = row | {"date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit.strip()}
         RESULTS.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n")
         PAGE.write_text(page(rows))
+        doors.PAGE.write_text(doors.page(rows))
     return 1 if failed else 0
 
 

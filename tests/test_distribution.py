@@ -157,7 +157,7 @@ def test_every_extra_brings_what_is_used() -> None:
 def test_every_import_is_brought_by_the_core_or_an_extra() -> None:
     core = {"gymnasium", "pettingzoo", "numpy"}
     # they come with torch, openenv, transformers, veRL's and vLLM's environments
-    guests = {"jinja2", "prometheus_client", "pydantic", "tqdm", "verl", "vllm"}
+    guests = {"jinja2", "prometheus_client", "pydantic", "tqdm", "uvicorn", "verl", "vllm"}
     brought = {module for modules in EXTRAS.values() for module in modules}
     own = {*PRODUCT, *sys.stdlib_module_names}
     assert imported_by_the_packages() - brought - core - own == guests

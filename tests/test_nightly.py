@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import nightly
+from tests import doors, nightly
 
 
 def test_the_page_is_what_the_results_give() -> None:
@@ -35,6 +35,7 @@ def test_a_failed_part_fails_the_night_and_is_on_the_page(
     for name in ("RESULTS", "PAGE"):
         monkeypatch.setattr(nightly, name, tmp_path / name)
     monkeypatch.setattr(nightly, "LOGS", tmp_path)
+    monkeypatch.setattr(doors, "PAGE", tmp_path / "DOORS")
     broken = nightly.Part("broken", nightly._logged("false"))
     absent = nightly.Part("absent", nightly._logged("true"), needs="no-such-program")
     later = nightly.Part(
