@@ -42,6 +42,7 @@ SEEDS = {
     "sokoban-v0": 16,
     "spec_golf-v0": 8,
     "test_and_code-v0": 12,
+    "treaties-v0": 30,
     "undercover-v0": 30,
     "werewolf-v0": 40,
     "word_chain-v0": 20,

@@ -103,6 +103,31 @@ register(
 )
 
 register(
+    id="treaties-v0",
+    entry_point=f"{_TABLES}.treaties:Treaties",
+    mode="mixed",
+    seats=7,
+    summary="Win supply centres by secret orders, with neighbours who may break their word.",
+    held_out=True,
+    bots={
+        "random": f"{_TABLES}.treaties_bots:random_bot",
+        "holder": f"{_TABLES}.treaties_bots:holder_bot",
+        "middle": f"{_TABLES}.treaties_bots:middle_bot",
+        "strong": f"{_TABLES}.treaties_bots:strong_bot",
+        "held_out": f"{_TABLES}.treaties_bots:held_out_bot",
+    },
+    options={
+        "players": "3 to 7 (7)",
+        "provinces": "per player, 3 to 5, beside the hub in the middle (4)",
+        "units": "that a player starts with, 1 or 2 (2)",
+        "rounds": "of talk and orders, 2 to 10 (6)",
+        "talks": "messages of each player in a round, 0 to 2 (1)",
+        "support": "whether units may support others (true)",
+        "message_chars": "longest message, 20 to 160 (120)",
+    },
+)
+
+register(
     id="word_chain-v0",
     entry_point=f"{_WORDS}.word_chain:WordChain",
     mode="competitive",
