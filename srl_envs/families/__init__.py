@@ -609,9 +609,9 @@ register(
         "held_out": f"{_WORKFLOW}.library.research_room_bots:held_out_bot",
     },
     options={
-        "players": "2, a searcher and a writer, or 1 that does both (2)",
+        "players": "2, or 1 that searches and writes (2)",
         "level": "1 (one of three documents has the answer) to 5 (3)",
-        "calls": "of all seats, 6 to 30 (by level: 6, 8, 12, 15, 20)",
+        "calls": "calls of an episode, 6 to 30 (by level: 6, 8, 12, 15, 20)",
         "reward": "sparse, or shaped: opening what is needed is paid, too (sparse)",
     },
 )

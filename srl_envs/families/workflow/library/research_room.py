@@ -266,7 +266,7 @@ class ResearchRoom(Game[Desk, Call]):
                 "calls, at least 0"
             )
         same = "" if self.seats == 1 else "the same for both: "
-        you = "" if self.seats == 1 else f"You are {seat_name(seat)}, the {PARTS[seat]}. "
+        you = "" if self.seats == 1 else f"You are {seat_name(seat)}, the {PARTS[seat]}.\n"
         return (
             f"{room} {who}\n{tool if 'python' in names else ''}Payoff: {same}{paid}.\n"
             f"{you}Reply with one of these calls (with its price), or with a tool call of the same name:\n"

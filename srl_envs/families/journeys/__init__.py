@@ -1,0 +1,1 @@
+"""Long games over land, in which little is seen at a time."""
