@@ -10,6 +10,7 @@ _CODING = "srl_envs.families.coding"
 _CARDS = "srl_envs.families.cards"
 _TEAMWORK = "srl_envs.families.teamwork"
 _WORDS = "srl_envs.families.words"
+_JOURNEYS = "srl_envs.families.journeys"
 _TABLES = "srl_envs.families.tables"
 _WORKFLOW = "srl_envs.families.workflow"
 _NUMERIC = "srl_envs.wrappers.numeric"
@@ -235,6 +236,27 @@ register(
     },
     numeric=f"{_NUMERIC}.dilemmas:BlottoFeatures",
     held_out=True,
+)
+
+register(
+    id="expedition-v0",
+    entry_point=f"{_JOURNEYS}.expedition:Expedition",
+    mode="cooperative",
+    summary="Explore unknown land on little food, and bring the news of its sites home.",
+    held_out=True,
+    bots={
+        "random": f"{_JOURNEYS}.expedition_bots:random_bot",
+        "middle": f"{_JOURNEYS}.expedition_bots:middle_bot",
+        "strong": f"{_JOURNEYS}.expedition_bots:strong_bot",
+        "held_out": f"{_JOURNEYS}.expedition_bots:held_out_bot",
+    },
+    options={
+        "players": "seats, 1 to 4 (2)",
+        "level": "1 (two sites near the camp) to 5 (4)",
+        "turns": "turns of all seats together, 10 to 300 (by level: 20, 60, 100, 150, 150)",
+        "map": "kept, or view: only what is seen now is drawn (kept)",
+        "reward": "sparse, or shaped: finds and reports are paid at once (sparse)",
+    },
 )
 
 register(

@@ -1,13 +1,13 @@
-"""Par of an expedition: what a planner that knows the land brings home in calm weather, without passes.
+"""Par of an expedition: what a planner with the whole map brings home in calm weather, without passes.
 
 Every set of sites has a cheapest round trip from the camp. A trip that takes F food with room for C is
 possible if F <= C. With a cache laid before, it is possible up to F = 4/3 C: the food that is missing, F - C,
 is left where a full bag first has room for it, which costs a walk of twice as much food. Sites are divided
 among trips so that their value is largest within the stock of food and the number of turns.
 
-Source of the cache: D. Gale, "The jeep once more or jeeper by the dozen", American Mathematical Monthly 77(5),
-1970 (one depot, round trip). Trips by dynamic programming over sets: M. Held and R. M. Karp, Journal of the
-Society for Industrial and Applied Mathematics 10(1), 1962.
+Source of the cache: D. Gale, "The jeep once more or jeeper by the dozen", American Mathematical Monthly
+77(5), 1970 (one depot, round trip). Trips by dynamic programming over sets: M. Held and R. M. Karp, Journal
+of the Society for Industrial and Applied Mathematics 10(1), 1962.
 """
 
 from __future__ import annotations
