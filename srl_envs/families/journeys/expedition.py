@@ -16,8 +16,12 @@ Weather and the luck of passes are drawn for every turn beforehand, so any episo
 point, with the same chances or with fresh ones. Land that is turned or mirrored is the same: it is in one
 split.
 
-Levels: `level=1` first, a camp in 5 by 5 cells with two sites and no weather, where about one step in three
-leads to a site; then larger land, ridges, weather, and at 4 and 5 sites beyond a bag's reach.
+Levels: `level=1` first, a camp in 5 by 5 cells with two sites and no weather, where a random explorer finds a
+site in two episodes of three; then larger land, ridges, weather, and at 4 and 5 sites beyond a bag's reach.
+
+Measured over 40 seeds of train at level 4, alone: strong 0.42, held out 0.41, middle 0.19, random 0.00; with
+two seats 0.45, 0.36, 0.24 and 0.01. At level 1, alone, over 100 seeds: 0.98, 0.98, 0.94 and 0.28. Par is 0.93
+of the value of all sites at level 4, and 0.84 at level 5.
 """
 
 from __future__ import annotations

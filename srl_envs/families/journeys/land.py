@@ -92,16 +92,16 @@ def cheapest(
     food[start] = 0
     waiting: list[tuple[float, int]] = [(0, start)]
     near = neighbours(side)
+    steps = [FOOD.get(mark) or (FAR if mark in NAMES else unknown or FAR) for mark in cells]
     while waiting:
         spent, at = heapq.heappop(waiting)
         if spent > food[at]:
             continue
         for cell in near[at]:
-            mark = cells[cell]
-            step = FOOD.get(mark) or (0 if mark in NAMES else unknown)
-            if step and spent + step < food[cell]:
-                food[cell], before[cell] = spent + step, at
-                heapq.heappush(waiting, (spent + step, cell))
+            reached = spent + steps[cell]
+            if reached < food[cell]:
+                food[cell], before[cell] = reached, at
+                heapq.heappush(waiting, (reached, cell))
     return food, before
 
 

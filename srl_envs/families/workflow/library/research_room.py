@@ -15,6 +15,9 @@ with its documents. Moves are calls, so a model may also write them in the tool 
 Levels: `level=1` first: three documents, one of which has the answer, and three answers are named, so one
 reading in three, and one answer in three, is right without a thought. Then two documents to join (2), two to
 four, or a file to mend (3), lists to collect and add up (4), and former names beside (5).
+
+Measured over 40 seeds of train at level 3: strong teams 0.89 (each document that is needed costs a search or
+less beside its reading), held out 0.88, middle 0.52, random 0.02; at level 1, 0.95, 0.95, 0.76 and 0.24.
 """
 
 from __future__ import annotations
