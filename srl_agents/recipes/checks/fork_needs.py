@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.league.settings import require
 from srl_agents.recipes.checks.opponents import trained_games
+from srl_agents.records import canonical_json
+from srl_envs import make, make_bot, play
 
 if TYPE_CHECKING:
     from srl_agents.recipes.sections.fork_choice import ForkSettings
+    from srl_agents.recipes.sections.games import Game
     from srl_agents.recipes.settings import LeagueRecipe
 
 
@@ -43,7 +48,12 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
         require(
             not kind.needs_answers or "answer" in game.references,
             f"credit.estimator={name!r} of {game.name}: it asks how likely the right answer was, and "
-            "the game holds none in words. Use solve_and_verify-v0 or another with one, or 'group'.",
+            "the game holds none in words. Use solve_and_verify-v0 with one player, or 'group'.",
+        )
+        require(
+            not kind.needs_answers or _asks_again(game),
+            f"credit.estimator={name!r} of {game.name}: no seat is asked the same question twice, so no turn "
+            "tells anything of its answer. Use solve_and_verify-v0 with env_options.players 1, or 'group'.",
         )
         others = [b.training.algorithm for b in recipe.bases if b.training.algorithm != "grpo"]
         require(
@@ -51,6 +61,23 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
             f"credit.estimator={name!r} of {game.name}: {', '.join(others)} reads no advantages; use "
             "algorithm 'grpo'.",
         )
+
+
+def _asks_again(game: Game) -> bool:
+    """Whether a seat answers one question in several turns, seen in a game of random moves."""
+    asked: dict[int, list[str]] = {seat: [] for seat in range(game.seats)}
+    env: Any = make(game.env_id, **game.options)
+    bots = [make_bot(game.env_id, "random", seed=seat) for seat in asked]
+
+    def reply(seat: int, text: str) -> str:
+        references = env.references(env.possible_agents[seat])
+        if references:
+            asked[seat].append(canonical_json(references))
+        return bots[seat](text)
+
+    with closing(env):
+        play(env, {seat: partial(reply, seat) for seat in asked}, seed=0)
+    return any(len(set(own)) < len(own) for own in asked.values())
 
 
 def _check_forks(recipe: LeagueRecipe, forks: ForkSettings) -> None:

@@ -28,10 +28,16 @@ def test_an_estimator_that_asks_for_answers_needs_a_game_that_holds_them() -> No
     ) as error:
         LeagueRecipe(name="r", model="tiny", env="nim-v0", credit=credit)
     assert "\n" not in str(error.value)
-    recipe = LeagueRecipe(name="r", model="tiny", env="solve_and_verify-v0", credit=credit)
+    for game in ("solve_and_verify-v0", "math_duel-v0"):
+        with pytest.raises(ConfigError, match="no seat is asked the same question twice"):
+            LeagueRecipe(name="r", model="tiny", env=game, credit=credit)
+    alone = {"players": 1, "problems": 1}
+    recipe = LeagueRecipe(
+        name="r", model="tiny", env="solve_and_verify-v0", env_options=alone, credit=credit
+    )
     assert recipe.judges_answers
     with pytest.raises(ConfigError, match="ppo reads no advantages"):
         LeagueRecipe(
-            name="r", model="tiny", env="solve_and_verify-v0", credit=credit,
+            name="r", model="tiny", env="solve_and_verify-v0", credit=credit, env_options=alone,
             training=PPOSettings(),
         )  # fmt: skip
