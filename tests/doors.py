@@ -35,7 +35,7 @@ class Door:
     @property
     def part(self) -> str:
         """Name of its part in `python -m tests.nightly`."""
-        return self.target or f"door-{self.tests[0].rpartition('/')[2].split('_')[1]}"
+        return self.target or f"door-{self.package.split()[0].lower()}"
 
 
 _ADAPTERS = "tests/srl_envs/adapters"

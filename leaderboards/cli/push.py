@@ -56,6 +56,7 @@ def main(argv: list[str]) -> int:
     from srl_agents.cli.exchange.hub import Hub
     from srl_agents.cli.exchange.parcel import packed, size_of
 
+    _require_content(Path(options.what))
     hub = Hub(options.repository, sends=not options.dry_run, quiet=options.json)
     with _parcel(options) as parcel:
         files = packed(parcel, hub.key)
@@ -83,7 +84,7 @@ def _parcel(options: PushOptions) -> Iterator[Parcel]:
     """What goes, by what the folder holds.
 
     Raises:
-        ConfigError: it is neither a run nor a board.
+        ConfigError: settings are changed of a board, or the run is not finished.
     """
     folder = Path(options.what)
     if (folder / "board.json").is_file():
@@ -97,11 +98,19 @@ def _parcel(options: PushOptions) -> Iterator[Parcel]:
             board_parcel(folder, options.repository, bar.show) as parcel,
         ):
             yield parcel
-    elif (folder / "recipe.yaml").is_file():
+    else:
         from srl_agents.cli.exchange.trained import run_parcel
 
         yield run_parcel(folder, options.repository, options.set)
-    else:
+
+
+def _require_content(folder: Path) -> None:
+    """Refuse a wrong folder before a key is asked for.
+
+    Raises:
+        ConfigError: it is neither a run nor a board.
+    """
+    if not any((folder / name).is_file() for name in ("board.json", "recipe.yaml")):
         raise ConfigError(
             f"{folder} is neither a run nor a board: it has no recipe.yaml and no board.json."
         )

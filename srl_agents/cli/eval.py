@@ -23,7 +23,7 @@ from srl_agents.cli.options import (
 )
 from srl_agents.interrupts import EventLoop
 from srl_agents.records import plain_json
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -205,6 +205,8 @@ def planned(options: EvalOptions) -> Plan:
         try:
             known = spec(adopt(name))
         except UnknownEnvironmentError as error:
+            if close := nearest(name, COLLECTIONS):
+                raise ConfigError(f"--tasks: no collection or game {name!r}.{close}") from None
             raise ConfigError(f"{error} Collections: {', '.join(COLLECTIONS)}.") from None
         if options.opponents and options.opponents not in known.bots:
             raise ConfigError(f"--opponents: {no_bot(known, options.opponents)}")

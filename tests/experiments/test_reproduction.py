@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.experiments import announced, reproduction, rows
 from srl_agents.cli.verification.reproduction import ReproduceOptions, reproduce
+from srl_envs.child_imports import SAFE
 from srl_envs.errors import ConfigError
 
 
@@ -51,6 +52,11 @@ def test_a_package_without_the_repository_is_told_where_results_are(tmp_path: Pa
         reproduce(ReproduceOptions(what="a/b/c"), tmp_path)
 
 
-def test_the_command_returns_the_status_of_the_program() -> None:
+def test_the_command_returns_the_status_of_the_program(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in SAFE.items():  # as `srl` has its processes start
+        monkeypatch.setenv(name, value)
     root = Path(__file__).parents[2]
     assert reproduce(ReproduceOptions(what="no_such/nim/a"), root) == 2
+    assert "no_such" in capfd.readouterr().err

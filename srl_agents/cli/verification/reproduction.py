@@ -62,6 +62,8 @@ def reproduce(options: ReproduceOptions, checkout: Path) -> int:
         "--seed",
         str(options.seed),
     ]
-    return subprocess.run(
-        command, check=False, cwd=checkout, env={"OMP_NUM_THREADS": "1", **os.environ}
-    ).returncode
+    own = {
+        "PYTHONPATH": str(checkout)
+    }  # processes of a command import nothing from where they start
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, **own}
+    return subprocess.run(command, check=False, cwd=checkout, env=environment).returncode
