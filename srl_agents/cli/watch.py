@@ -132,6 +132,11 @@ def _episode(options: WatchOptions) -> RecordedEpisode:
             and _ID.fullmatch(options.file.name)
         ):
             return _match(options.file.parent, options.file.name, options.names)
+        if not options.file.exists():
+            raise ConfigError(
+                f"{options.file}: no such file or folder. Give a run's folder, a recorded episode, or an "
+                "environment and its agents: srl watch nim-v0 strong middle."
+            )
         return watchable(srl_envs.load_transcript(options.file), options.names)
     from srl_agents.agents.resolver import find, refuse_human
     from srl_agents.cli.play import recorded_game

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
     options = read_options(NewOptions, command="srl new", description=DESCRIPTION, argv=argv)
     folder = write(options.kind, options.name, options.out)
     kind = KINDS[options.kind]
-    print(f"{folder}: a package with {kind.article} {options.kind}. What to do next:")
+    print(f"{folder}: a package of the kind {options.kind}. What to do next:")
     print(f"  pip install --editable {folder}")
     print(f"  pytest {folder}")
     print(f"  srl docs {kind.topic}")
