@@ -42,6 +42,8 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 		|| { echo "SRL needs Python 3.11 or newer; give one with PYTHON=..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --progress-bar off $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable '.[train,dev]'
+	@$(BIN)/python -m pip install --quiet --progress-bar off $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable '.[puzzles]' \
+		|| echo "reasoning-gym was not installed (pycosat needs a C compiler): tests of puzzles-v0 are skipped"
 	@touch $@
 
 quickstart: install ## Train a small league on the CPU, print its ratings, build its leaderboard

@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "analysis": ("pyarrow", "duckdb"),
     "trackio": ("trackio",),
     "wandb": ("wandb",),
+    "puzzles": ("reasoning_gym",),
     "open-spiel": ("pyspiel",),
     "inspect": ("inspect_ai", "httpx"),
     "textarena": ("textarena",),

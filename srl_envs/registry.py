@@ -12,9 +12,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from srl_envs import gymnasium_ids
+from srl_envs.distribution import EXTRAS
 from srl_envs.errors import ConfigError, UnknownEnvironmentError, nearest
 from srl_envs.foreign_code import left_out, load_entry_point, may_import, require_known
 
@@ -62,6 +64,13 @@ class EnvSpec:
     default options."""
     runs_programs: bool = False
     """Whether an episode runs programs in the sandbox, which makes it slower than the others."""
+    extra: str = ""
+    """Extra of the distribution without which it cannot be made; empty where it needs none."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the modules of its extra are there; nothing is imported."""
+        return all(map(find_spec, EXTRAS[self.extra])) if self.extra else True
 
     @property
     def name(self) -> str:
@@ -86,6 +95,7 @@ def register(
     numeric: str = "",
     held_out: bool = False,
     runs_programs: bool = False,
+    extra: str = "",
 ) -> None:
     """Add an environment under a versioned id. Nothing is imported until it is made.
 
@@ -117,7 +127,7 @@ def register(
     spec = EnvSpec(
         id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
         bots=dict(bots or {}), options=dict(options or {}), numeric=numeric, held_out=held_out,
-        runs_programs=runs_programs,
+        runs_programs=runs_programs, extra=extra,
     )  # fmt: skip
     if _SPECS.get(id, spec) != spec:
         raise ConfigError(

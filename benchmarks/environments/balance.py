@@ -39,6 +39,7 @@ SEEDS = {
     "holdem-v0": 30,
     "pair_programming-v0": 8,
     "plan_path-v0": 20,
+    "puzzles-v0": 60,
     "sudoku-v0": 20,
     "sokoban-v0": 16,
     "spec_golf-v0": 8,
@@ -87,7 +88,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.seeds is not None and options.seeds < 2:
         parser.error(f"--seeds {options.seeds}: an interval needs 2 or more.")
     results = _known(options.json)
-    chosen = [] if options.rewrite else options.envs or srl_envs.list_envs()
+    chosen = (
+        []
+        if options.rewrite
+        else options.envs
+        or [env_id for env_id in srl_envs.list_envs() if srl_envs.spec(env_id).is_installed]
+    )
     for env_id in tqdm(chosen, unit="game", disable=None):
         spec = srl_envs.spec(env_id)
         seeds = options.seeds or SEEDS.get(spec.id, DEFAULT_SEEDS)

@@ -52,7 +52,7 @@ def pages() -> dict[str, str]:
     return {
         "README.md": index(specs),
         "hackability.md": published.page(),
-        **{f"{spec.id}.md": page(spec) for spec in specs},
+        **{f"{spec.id}.md": page(spec) for spec in specs if spec.is_installed},
     }
 
 

@@ -210,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.parse_args(argv)
-    games = {spec.id: prompts(spec) for spec in built_in()}
+    games = {spec.id: prompts(spec) for spec in built_in() if spec.is_installed}
     counts = count([prompt for shown in games.values() for prompt in shown], recorded())
     data = {"command": "python -m benchmarks.environments.prompts", "tokens": counts}
     RESULTS.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")

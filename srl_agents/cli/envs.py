@@ -78,7 +78,7 @@ def explain(spec: EnvSpec, seat: int, observation: str, reply: str) -> str:
     return "\n".join(
         [
             f"{spec.id}: {spec.summary}",
-            f"{spec.mode}, {spec.seats} seats, "
+            f"{spec.mode}, {spec.seats} {'seat' if spec.seats == 1 else 'seats'}, "
             + (
                 "eval instances never occur in train"
                 if spec.held_out

@@ -74,6 +74,7 @@ REWARDS: Kinds[type[RewardTerm]] = Kinds(
     built_in={
         "cut_thoughts": "srl_agents.rewards.length:CutThoughtsTerm",
         "overlong": "srl_agents.rewards.length:OverlongTerm",
+        "puzzle": "srl_agents.rewards.puzzle:PuzzleTerm",
         "rubric": "srl_agents.rewards.rubric_term:RubricTerm",
         "thought_cost": "srl_agents.rewards.length:ThoughtCostTerm",
         "token_cost": "srl_agents.rewards.length:TokenCostTerm",

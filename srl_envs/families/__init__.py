@@ -661,3 +661,24 @@ register(
         "reward": "sparse, or shaped: first answers and verdicts are paid, too (sparse)",
     },
 )
+
+register(
+    id="puzzles-v0",
+    entry_point=f"{_REASONING}.puzzles:Puzzles",
+    mode="cooperative",
+    seats=1,
+    summary="Solve generated puzzles of reasoning-gym, paid by its own checkers.",
+    held_out=True,
+    extra="puzzles",
+    bots={
+        "random": f"{_REASONING}.puzzles_bots:random_bot",
+        "middle": f"{_REASONING}.puzzles_bots:middle_bot",
+        "strong": f"{_REASONING}.puzzles_bots:strong_bot",
+        "held_out": f"{_REASONING}.puzzles_bots:held_out_bot",
+    },
+    options={
+        "puzzles": "puzzles per episode, 1 to 10 (3)",
+        "level": "1, with three answers to choose from, to 5 (3)",
+        "kinds": "kinds of puzzle to draw from (all)",
+    },
+)

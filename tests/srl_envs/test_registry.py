@@ -102,8 +102,8 @@ def test_an_unknown_id_names_the_nearest(wrong: str, right: str) -> None:
 
 
 def test_nothing_near_gives_no_hint() -> None:
-    with pytest.raises(UnknownEnvironmentError, match=r"'zzz'\. `srl envs` lists all \d+\."):
-        srl_envs.spec("zzz")
+    with pytest.raises(UnknownEnvironmentError, match=r"'qqqq'\. `srl envs` lists all \d+\."):
+        srl_envs.spec("qqqq")
 
 
 def test_an_unknown_bot_names_the_nearest() -> None:

@@ -36,7 +36,7 @@ def test_one_environment_is_explained(env_id: str, capsys: pytest.CaptureFixture
     spec = srl_envs.spec(env_id)
     for part in (spec.summary, *spec.bots, *spec.options, "max_retries", "<action>"):
         assert part in out
-    assert f"srl play {env_id} human random" in out
+    assert f"srl play {env_id} human{' random' * (spec.seats > 1)}" in out
 
 
 def test_one_environment_as_json_with_a_legal_sample(capsys: pytest.CaptureFixture[str]) -> None:
