@@ -85,6 +85,8 @@ def after(**orders: str) -> tuple[str, Outcome]:
           "d_green": "hold"}, "rrbgb..."),  # two attacks of one strength
         ({"a_red": "move b", "c_red": "support a move b", "b_blue": "move a", "d_blue": "move b"},
          ".rrb...."),  # who loses head to head keeps no unit out
+        ({"a_red": "move b", "c_red": "support a move b", "b_blue": "move a", "e_green": "move a"},
+         "grr....."),  # nor from the place that it comes for
         ({"a_red": "support b move c", "b_blue": "hold", "c_green": "hold"}, "rbg....."),
         ({"a_red": "move b", "b_blue": "move c", "c_green": "hold"}, "rbg....."),  # the queue stands
         ({"a_red": "move b", "d_red": "support a move b", "b_blue": "move c", "c_green": "hold"},
