@@ -1,17 +1,20 @@
 """Programs of short comparisons: what they run, and what their tables are of."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from benchmarks.experiments import announced
-from benchmarks.learning import exchange_arms, fork_outcomes
+from benchmarks.learning import exchange_arms, fork_credit, fork_outcomes
 from benchmarks.learning.small_games import CODEWORDS, CORPORA, SHAPES
 from benchmarks.speed import fork_updates, magrpo
 from benchmarks.tiny_model.tokenizer import train_tokenizer
+from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.recipes.loading import read_values
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs import make
 
 
 def test_every_kind_of_credit_is_run_in_both_games_at_one_budget() -> None:
@@ -107,3 +110,18 @@ def test_words_of_codewords_duet_are_one_token_each() -> None:
 
 def test_shapes_are_of_models_that_are_built() -> None:
     assert SHAPES.keys() <= CORPORA.keys()
+
+
+def test_bots_are_drawn_by_the_request_alone() -> None:
+    """Equal keys give equal replies, whoever asked before; both kinds of bots come up."""
+    game = "codewords_duet-v0"
+    text = make(game, split="train", **fork_credit.GAMES[game]).reset(seed=3)[0]["player_0"]["text"]
+    asked = [GenerationRequest(observation=text, version=None, key=(7, n)) for n in range(20)]
+
+    async def replies(requests: list[GenerationRequest]) -> list[str]:
+        engine = fork_credit.DrawnBots(game)
+        return [(await engine.generate(request)).text for request in requests]
+
+    forwards, backwards = asyncio.run(replies(asked)), asyncio.run(replies(asked[::-1]))
+    assert forwards == backwards[::-1]
+    assert len(set(forwards)) > 1
