@@ -240,7 +240,7 @@ class Expedition(Game[Trek, Move]):
     def observe(self, state: Trek, seat: int) -> str:
         """Rules, the seat's map, where all are, its bag, weather, caches, messages, and what is due."""
         side = self.size.side
-        lines = [self._rules, f"You are {seat_name(seat)}."] if self.seats > 1 else [self._rules]
+        lines = [self._rules, "", *([f"You are {seat_name(seat)}."] if self.seats > 1 else [])]
         lines += [
             "Your map:" if self.map == "kept" else "What you see now:",
             *self._drawn(state, seat),

@@ -222,27 +222,31 @@ def _apart(side: int, one: int, other: int) -> int:
     return abs(one // side - other // side) + abs(one % side - other % side)
 
 
+def _much_unseen(food: float, _home: int, unseen: int, near: int) -> float:
+    return food - 0.9 * unseen - 0.5 * min(near, 6)
+
+
+def _nearest(food: float, _home: int, _unseen: int, _near: int) -> float:
+    return food
+
+
+def _near_camp(food: float, home: int, unseen: int, _near: int) -> float:
+    return food + 0.4 * home - 0.4 * unseen
+
+
 def strong_bot(rng: np.random.Generator) -> Bot:
     """Goes to seen sites, else to where much is unseen and no other explorer is; waits out storms."""
-    return _Explorer(
-        rng, margin=0.4, waits=True,
-        prefer=lambda food, _home, unseen, near: food - 0.9 * unseen - 0.5 * min(near, 6),
-    )  # fmt: skip
+    return _Explorer(rng, margin=0.4, waits=True, prefer=_much_unseen)
 
 
 def middle_bot(rng: np.random.Generator) -> Bot:
     """Goes to the nearest edge of its map, keeps much food for the way home, and strays."""
-    return _Explorer(
-        rng, margin=0.8, waits=False, prefer=lambda food, *_: food, careless=0.15
-    )  # fmt: skip
+    return _Explorer(rng, margin=0.8, waits=False, prefer=_nearest, careless=0.15)
 
 
 def held_out_bot(rng: np.random.Generator) -> Bot:
     """Keeps near the camp first, and goes far when all around it is seen."""
-    return _Explorer(
-        rng, margin=0.5, waits=True,
-        prefer=lambda food, home, unseen, _: food + 0.4 * home - 0.4 * unseen,
-    )  # fmt: skip
+    return _Explorer(rng, margin=0.5, waits=True, prefer=_near_camp)
 
 
 def random_bot(rng: np.random.Generator) -> Bot:

@@ -160,7 +160,6 @@ class ResearchRoom(Game[Desk, Call]):
     mode = "cooperative"
     max_action_chars = 8192
     max_observation_chars = 24_576
-    reference_names = ("answer",)
     tools = TOOLS
 
     def __init__(
@@ -231,7 +230,7 @@ class ResearchRoom(Game[Desk, Call]):
 
     def observe(self, state: Desk, seat: int) -> str:
         """Rules and task, the seat's own calls with their results, messages, and what is due."""
-        lines = [self._rules(state, seat), f"The task: {state.task}"]
+        lines = [self._rules(state, seat), "", f"The task: {state.task}"]
         if self.seats == 2 and seat == WRITER:
             paths = [state.documents[place].path for place in opened(state)]
             if state.target in [call.said for call in state.calls if call.name == "read"]:
@@ -391,17 +390,6 @@ class ResearchRoom(Game[Desk, Call]):
         if name == "answer" and state.choices:
             said = state.choices[int(rng.integers(len(state.choices)))]
         return _body(name, said)
-
-    def references(self, state: Desk, seat: int) -> Mapping[str, Any]:
-        """The answer of a question, for the seat that hands in."""
-        if seat not in self.to_move(state) or "answer" not in self.names(state, seat):
-            return {}
-        return {"answer": state.answer}
-
-    def answered(self, body: str) -> str:
-        """The answer without its call; empty for other calls."""
-        found = _CALL.fullmatch(body.strip())
-        return found[2].strip() if found and found[1].lower() == "answer" else ""
 
     def components(self, state: Desk, seat: int) -> Mapping[str, float]:
         """Whether it is right, the share of needed documents opened, calls, and their prices."""
