@@ -96,6 +96,8 @@ class Description:
     """Of the device, that a server of replies takes for itself, weights included."""
     batch_rows: int = 64
     """Replies that are written at once."""
+    group_size: int = 1
+    """Attempts at one start, which one version writes."""
     live_bytes: float | None = None
     """Most keys and values of replies that are being written; None: as many as they need."""
     cache_bytes: float | None = None
@@ -125,6 +127,10 @@ class Description:
     """Where versions are sampled, and why; for the reader."""
     engine_base: bool = False
     """The engine has a copy of the base of its own on this device."""
+    engine_process: bool = False
+    """Replies are written by a process of its own beside the one that trains."""
+    plays_ahead: bool = False
+    """That process writes while learners learn, so its keys, values and passes stand in every phase."""
     processes: int = 1
     """Processes that divide the layers of the base and the rows of an update (`memory.sharded`), each with a
     device of its own; the plan is that of one of them."""
@@ -164,6 +170,17 @@ class Description:
     def own_replies(self) -> float:
         """Replies among them that one process writes."""
         return self.replies / self.processes
+
+    @property
+    def replies_at_once(self) -> float:
+        """Replies that the embedded engine writes at once."""
+        return min(self.batch_rows, max(1.0, self.own_replies))
+
+    @property
+    def versions_at_once(self) -> int:
+        """Versions that write them: one to a group, of learners and of those that only play."""
+        groups = math.ceil(self.replies_at_once / self.group_size)
+        return min(self.learners + self.frozen_versions, max(self.learners, groups))
 
     @property
     def own_rows(self) -> int:

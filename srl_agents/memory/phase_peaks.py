@@ -60,7 +60,7 @@ def phases(plan: Description, target: Target) -> list[Phase]:
 
 def _together(plan: Description, target: Target, found: dict[str, dict[str, Phase]]) -> Phase:
     """Peak of the phase in which all bases play at once."""
-    parts = {"process": target.overhead_bytes}
+    parts = {"process": (1 + plan.engine_process) * target.overhead_bytes}
     for base in plan.bases:
         own = found[base.base]["rollout"].parts
         parts |= {
@@ -79,7 +79,7 @@ def _in_turn(plan: Description, turn: str, target: Target, phase: Phase) -> Phas
     gone = plan.takes_turns and phase.name not in ("step", "checkpoint")
     for base in plan.bases:
         if base.base != turn and not gone:
-            held = resident(base, target)
+            held = resident(base, target) | _played_ahead(base, target)
             parts |= {f"{k} of {base.base}": v for k, v in held.items() if k != "process"}
     return Phase(name=phase.name, parts=parts | {"allocator": _slack(parts, target)})
 
@@ -91,6 +91,7 @@ def _alone(plan: Description, target: Target) -> list[Phase]:
     tokens = plan.pass_tokens
     kv = _kv(plan, target, sum(held.values()))
     kept = {"prefixes kept": kv["prefixes kept"]} if plan.keeps_cache else {}
+    kept |= _played_ahead(plan, target)
     found = [Phase(name="rollout", parts=held | _whole_layers(plan) | kv | _engine(plan))]
     gathered = _gathered(plan)
     forward = gathered | {
@@ -127,7 +128,7 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
     own = size.trained_tensors(model, plan.parameters, plan.rank, plan.targets)
     each = size.count(own) * 4.0
     held = {
-        "process": target.overhead_bytes,
+        "process": (1 + plan.engine_process) * target.overhead_bytes,
         "base": size.base_bytes(model, plan.base_type)
         + size.island_bytes(model, plan.base_type, plan.islands)
         - _unread(plan, target)
@@ -320,12 +321,25 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
 def _engine(plan: Description) -> dict[str, float]:
     if plan.reserved_share:
         return {}
-    at_once = min(plan.batch_rows, max(1.0, plan.own_replies))
+    at_once = plan.replies_at_once
     read = min(plan.step_tokens, at_once * plan.traffic.prompt_tokens)
+    own = size.trained_tensors(plan.model, plan.parameters, plan.rank, plan.targets)
+    copied = plan.versions_at_once if plan.parameters == "lora" else 0
     return {
+        "factors in play": copied * size.count(own) * 4.0,
         "activations": size.forward_bytes_per_token(plan) * read,
         "logits": _LOGIT_COPIES * 4.0 * at_once * plan.model.vocabulary,
     }
+
+
+def _played_ahead(plan: Description, target: Target) -> dict[str, float]:
+    """What the engine holds while learners learn, where it plays at the same time."""
+    if not plan.plays_ahead:
+        return {}
+    held = sum(resident(plan, target).values())
+    parts = _engine(plan)
+    ahead = {name if "play" in name else f"{name} of play": part for name, part in parts.items()}
+    return _kv(plan, target, held) | ahead
 
 
 def _slack(parts: dict[str, float], target: Target) -> float:

@@ -150,6 +150,7 @@ def _described(
         targets=base.lora.target_modules,
         learners=len(base.learners),
         frozen_versions=_frozen(recipe, base),
+        group_size=recipe.rollout.group_size,
         algorithm=own.algorithm,
         optimizer=own.optimizer,
         critic=own.critic if isinstance(own, PPOSettings) else "",
@@ -185,6 +186,8 @@ def _described(
         mixes=mixes,
         placement=base.placement + (f" ({base.placed_by})" if base.placed_by else ""),
         engine_base=base.copied or (base.placement == "disaggregated" and embedded is not None),
+        engine_process=recipe.generation is not None,
+        plays_ahead=recipe.generation is not None and recipe.generation.ahead > 0,
         plays_whole=engine.samples_base,
     )
 

@@ -18,6 +18,7 @@ from torch.utils.flop_counter import flop_registry
 
 from srl_agents.training.rehearsal.data_sites import answered
 from srl_agents.training.rehearsal.device import CARD
+from srl_agents.training.rehearsal.four_bits import product
 
 _BLOCK = 512
 """Bytes that the smallest allocation of CUDA's caching allocator takes."""
@@ -51,6 +52,9 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, or answer what no operation on tensors without numbers can."""
         given = kwargs or {}
+        if func is torch.ops.bitsandbytes.gemm_4bit.default:
+            with self:
+                return product(*args, **given)
         out = answered(func, args)
         if out is NotImplemented:
             out = func(*args, **given)

@@ -9,13 +9,16 @@ not rehearsed.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from srl_agents.coordination.gradients import mean_gradient
+from srl_agents.credit.preferences import Preference, PreferenceBatch
 from srl_agents.engines.embedded.decoding import Decoder
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.protocol import SamplingSettings
@@ -31,10 +34,16 @@ from srl_agents.models.quiet import quiet_libraries
 from srl_agents.models.sources import catalog
 from srl_agents.recipes.sections.base_models import Base
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import TrainingBatch, WeightVersion
+from srl_agents.records import CriticBatch, TrainingBatch, WeightVersion
+from srl_agents.trainers.dpo import DPOLearner
+from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.mixed_gradients import mixed_gradients
+from srl_agents.trainers.policy_gradient import micro_batches
+from srl_agents.trainers.ppo import PPOLearner
+from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_agents.trainers.prefix_sharing import worth_mixing
+from srl_agents.training.rehearsal import four_bits
 from srl_agents.training.rehearsal.data_sites import assumed
 from srl_agents.training.rehearsal.device import CARD, register
 from srl_agents.training.rehearsal.ledger import Ledger
@@ -61,23 +70,13 @@ def check(recipe: LeagueRecipe) -> None:
         raise ConfigError(
             "--rehearse: a recipe with several bases is not rehearsed; give one with one."
         )
-    if not isinstance(base.training, GRPOSettings):
+    if not isinstance(base.training, GRPOSettings | PPOSettings | DPOSettings):
         raise ConfigError(
-            f"--rehearse: algorithm {base.training.algorithm!r} is not rehearsed; 'grpo' is."
+            f"--rehearse: algorithm {base.training.algorithm!r} is not rehearsed; grpo, ppo and dpo are."
         )
     if not isinstance(base.engine, TransformersSettings):
         raise ConfigError(
             "--rehearse: only the embedded engine is rehearsed; set engine.kind to transformers."
-        )
-    if base.quantization != "none":
-        raise ConfigError(
-            f"--rehearse: quantization={base.quantization!r} is not rehearsed, as its weights are not plain "
-            "tensors. Add --set quantization=none."
-        )
-    if recipe.generation is not None or base.copied:
-        raise ConfigError(
-            "--rehearse: an engine with a copy of the base is not rehearsed. Leave out asynchronous, and set "
-            "placement=hybrid."
         )
     if recipe.reward_model is not None:
         raise ConfigError("--rehearse: a reward_model is not rehearsed; leave it out.")
@@ -98,24 +97,35 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
     ledger, traffic = Ledger(), plan.traffic
     assumed.prompts = _prompts(recipe, made)
     assumed.labelled = plan.micro_rows * traffic.reply_tokens
-    model = _on_meta(plan.model.name, "float32" if plan.base_type == "float32" else "bfloat16")
+    kept_in = "float32" if plan.base_type == "float32" else "bfloat16"
+    models = [_on_meta(plan.model.name, kept_in) for _ in range(1 + plan.engine_base)]
+    if base.quantization == "nf4":
+        for model in models:
+            four_bits.pack(model)
     with register(), ledger, standing_in(), quiet_libraries():
         with ledger.phase("held"):
-            loaded = _loaded(model, recipe, base)
-            del model
+            bases = [_loaded(models.pop(), recipe, base) for _ in range(len(models))]
+            loaded, playing = bases[0], bases[-1]
             learners = _learners(loaded, recipe, made)
-            for number in range(plan.frozen_versions):
-                tensors = loaded.trainable_parameters(base.learners[0])
-                loaded.freeze(
-                    f"frozen-{number}", {k: torch.empty_like(t) for k, t in tensors.items()}
-                )
+            tensors = loaded.trainable_parameters(base.learners[0])
+            names = tuple(f"frozen-{number}" for number in range(plan.frozen_versions))
+            for frozen in names:
+                playing.freeze(frozen, {k: torch.empty_like(t) for k, t in tensors.items()})
             for learner in learners.values():  # the states of an optimizer
                 _ones(learner)
                 learner.apply_gradients()
+        rest = ledger.live
         with ledger.phase("rollout"):
-            _generate(loaded, recipe, made, ledger)
+            own = () if plan.engine_base else base.learners
+            _generate(playing, (*own, *names)[: plan.versions_at_once], recipe, made, ledger)
         batch = _batch(recipe, made)
-        batches = {name: replace(batch, learner=name) for name in learners}
+        batches = {name: _batch_of(name, own, batch) for name, own in learners.items()}
+        if plan.critic:
+            with ledger.phase("judge"), torch.no_grad():
+                _over(learners[base.learners[-1]], batch, "values")
+        if plan.reference:
+            with ledger.phase("reference"), torch.no_grad():
+                _reference(learners[base.learners[-1]], batch)
         with ledger.phase("train"):
             if mixed := worth_mixing(learners, batches):
                 mixed_gradients({name: learners[name] for name in mixed}, mixed)
@@ -125,8 +135,11 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
                     _ones(learners[name])
                 learners[last].compute_gradients(batches[last])
         with ledger.phase("step"):
+            if plan.synchronized:
+                _average(learners)
             for learner in learners.values():
                 learner.apply_gradients()
+    beside = ledger.peaks["rollout"] - rest if plan.plays_ahead else 0  # two processes at one time
     planned = {
         phase.name: sum(size for part, size in phase.parts.items() if part not in _NOT_HERE)
         for phase in made.phases
@@ -138,7 +151,7 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
         "seconds": time.monotonic() - began_s,
         "phases": {
             name: {
-                "rehearsed": peak,
+                "rehearsed": peak + (beside if name != "rollout" else 0),
                 "planned": planned[name],
                 "flops": ledger.flops[name],
             }
@@ -163,6 +176,8 @@ def _on_meta(name: str, dtype: str) -> Any:
 def _loaded(model: Any, recipe: LeagueRecipe, base: Base) -> BaseModel:
     model = model.to_empty(device=CARD).eval()
     model.tie_weights()
+    if base.quantization == "nf4":
+        four_bits.give_scales(model)
     keep_in_float32(model, recipe.memory.float32_islands)
     return BaseModel(
         base.model,
@@ -189,6 +204,50 @@ def _ones(learner: Any) -> None:
     """Gradients as another pass would leave them."""
     own = learner.base.trainable_parameters(learner.name)
     learner.set_gradients({key: torch.ones_like(tensor) for key, tensor in own.items()})
+
+
+def _over(learner: Any, batch: TrainingBatch, score: str) -> None:
+    """One micro-batch after the other through a pass without gradients."""
+    share = learner.sharing.shares
+    for _, rows in micro_batches(batch, learner.micro_batch_rows, learner.base.device, share=share):
+        getattr(learner._trainer, score)(rows)
+
+
+def _reference(learner: Any, batch: TrainingBatch) -> None:
+    """Log-probabilities under what a divergence is measured from."""
+    if isinstance(learner, DPOLearner):
+        pairs = _batch_of(learner.name, learner, batch).pairs
+        learner._inputs(pairs[: max(1, learner.micro_batch_rows // 2)])
+    else:
+        _over(learner, batch, "row_logprobs")
+
+
+def _average(learners: Mapping[str, Any]) -> None:
+    """What `coordination: synchronized` does between gradients and steps."""
+    mean = mean_gradient([own.gradients for own in learners.values()])
+    changes = {name: {key: tensor.clone() for key, tensor in mean.items()} for name in learners}
+    for name, own in learners.items():
+        own.set_gradients(changes[name])
+
+
+def _batch_of(name: str, learner: Any, batch: TrainingBatch) -> Any:
+    """The rows as the learner's algorithm takes them."""
+    if isinstance(learner, PPOLearner):
+        values = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
+        own = {field.name: getattr(batch, field.name) for field in fields(batch)}
+        critic = CriticBatch(**own | {"learner": name}, values_RT=values, returns_RT=values)
+        return learner.steps(critic)[0]
+    if isinstance(learner, DPOLearner):
+        replies = tuple(batch.completion_ids_RT[0].tolist())
+        pairs = tuple(
+            Preference(
+                start=f"{number}", prompt_ids=tuple(prompt.tolist()), chosen_ids=replies,
+                rejected_ids=replies, chosen_by=(), rejected_by=(), margin=1.0, source="rank",
+            )
+            for number, prompt in enumerate(batch.prompt_ids_RP[::2])
+        )  # fmt: skip
+        return PreferenceBatch(learner=name, pairs=pairs)
+    return replace(batch, learner=name)
 
 
 def _prompts(recipe: LeagueRecipe, made: Plan) -> tuple[NDArray[np.int64], ...]:
@@ -219,7 +278,9 @@ def _batch(recipe: LeagueRecipe, made: Plan) -> TrainingBatch:
     )
 
 
-def _generate(loaded: BaseModel, recipe: LeagueRecipe, made: Plan, ledger: Ledger) -> None:
+def _generate(
+    loaded: BaseModel, names: Sequence[str], recipe: LeagueRecipe, made: Plan, ledger: Ledger
+) -> None:
     """All prompts of a batch of replies, and two tokens of each reply; tails have their full length."""
     plan, traffic, target = made.description, made.description.traffic, made.target
     model = loaded.playing()
@@ -232,8 +293,8 @@ def _generate(loaded: BaseModel, recipe: LeagueRecipe, made: Plan, ledger: Ledge
         cache_bytes=kept,
         capture=lambda run: run,
     )
-    names, group = recipe.bases[0].learners, recipe.rollout.group_size
-    count = int(min(plan.batch_rows, max(1.0, plan.own_replies)))
+    group = recipe.rollout.group_size
+    count = int(plan.replies_at_once)
     own = min(traffic.own_prompt_tokens, traffic.prompt_tokens - 1)
     sampling = SamplingSettings(
         max_new_tokens=traffic.reply_tokens, temperature=recipe.rollout.temperature

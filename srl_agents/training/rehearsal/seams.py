@@ -125,6 +125,13 @@ def attention(  # noqa: PLR0917 - torch's order
     return out
 
 
+def state_buffer(
+    _: Any, parameter: torch.Tensor, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """States of paged optimizers, which the driver may move to the host: planned and counted on the card."""
+    return torch.zeros_like(parameter, dtype=dtype)
+
+
 SEAMS = (
     Seam("transformers.training_args:TrainingArguments.device", "it looks for CUDA",
          property(lambda own: own._setup_devices and torch.device(CARD))),
@@ -143,6 +150,8 @@ SEAMS = (
     Seam("trl.kernels.chunked_logprob:triton", "sizes of Triton's grid", Launched()),
     Seam("trl.kernels.chunked_logprob:_addmm_fp32", "cuBLAS adds in float32 on a card", add_product),
     Seam("bitsandbytes.functional:create_dynamic_map", "reads numbers", dynamic_map),
+    Seam("bitsandbytes.optim.optimizer:Optimizer8bit.get_state_buffer", "asks the driver for pages",
+         state_buffer),
     Seam("bitsandbytes.functional:optimizer_update_8bit_blockwise", "a CUDA kernel, in place", nothing),
 )  # fmt: skip
 

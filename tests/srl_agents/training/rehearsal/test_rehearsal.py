@@ -5,14 +5,15 @@ import sys
 
 import pytest
 
+from benchmarks.memory.rehearsals import CASES
 from srl_agents.training.rehearsal.data_sites import ANSWERS
 from srl_agents.training.rehearsal.own_process import rehearsed
 from srl_agents.training.rehearsal.seams import SEAMS
 from srl_envs.errors import ModelError
 
-MOST_SITES, MOST_SEAMS = 19, 15
-WITHIN = 0.10
-RECIPES = ("qwen2.5-7b-80gb",)
+MOST_SITES, MOST_SEAMS = 22, 16
+UNDER, OVER = 0.98, 1.10
+"""Plan divided by rehearsal: the planner may ask for a little more than there will be."""
 
 
 def test_what_a_rehearsal_assumes_only_shrinks() -> None:
@@ -21,21 +22,24 @@ def test_what_a_rehearsal_assumes_only_shrinks() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_the_plan_of_a_recipe_lies_within_a_tenth_of_its_rehearsal(recipe: str) -> None:
-    found = rehearsed(recipe, (), "a100-80gb")["phases"]
-    assert set(found) == {"rollout", "train", "step"}
+@pytest.mark.parametrize("case", CASES)
+def test_the_plan_of_a_recipe_is_its_rehearsal(case: str) -> None:
+    recipe, device, overrides = CASES[case]
+    found = rehearsed(recipe, overrides, device)["phases"]
+    assert {"rollout", "train", "step"} <= set(found)
+    assert ("judge" in found) == case.startswith("PPO")
     for name, own in found.items():
-        assert own["planned"] / own["rehearsed"] == pytest.approx(1, abs=WITHIN), name
-    assert found["train"]["flops"] > found["rollout"]["flops"] > 0
+        assert UNDER < own["planned"] / own["rehearsed"] < OVER, name
+    assert found["train"]["flops"] > 0
+    assert found["rollout"]["flops"] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "overrides", "said"),
     [
-        ("qwen2.5-7b-24gb", (), "failed: --rehearse: quantization='nf4' is not rehearsed"),
-        ("qwen2.5-7b-80gb", ("asynchronous={ahead: 1}",), "copy of the base is not rehearsed"),
+        ("qwen2.5-7b-80gb", ("engine={kind: vllm}",), "only the embedded engine is rehearsed"),
+        ("two-bases-tiny", (), "a recipe with several bases is not rehearsed"),
     ],
 )
 def test_a_recipe_that_is_not_rehearsed_gives_its_reason(
