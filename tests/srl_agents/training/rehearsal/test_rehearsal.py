@@ -12,8 +12,8 @@ from srl_agents.training.rehearsal.seams import SEAMS
 from srl_envs.errors import ModelError
 
 MOST_SITES, MOST_SEAMS = 22, 16
-UNDER, OVER = 0.98, 1.10
-"""Plan divided by rehearsal: the planner may ask for a little more than there will be."""
+UNDER, OVER = 0.93, 1.10
+"""Plan divided by rehearsal, both without the 6 % that the plan adds for the allocator."""
 
 
 def test_what_a_rehearsal_assumes_only_shrinks() -> None:
