@@ -20,12 +20,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from srl_agents.engines.protocol import ReplySettings, StopTextSettings
 from srl_agents.records import MatchSpec, digest
 from srl_envs import make, spec
 from srl_envs.core import Mode
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.foreign_code import left_out, may_import
-from srl_envs.reading.settings import build, dump
+from srl_envs.reading.settings import build, dump, with_defaults
 
 FOLDER = Path(__file__).parent / "protocols"
 FROZEN = "frozen.json"
@@ -63,15 +64,9 @@ class Penalties:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decoding:
-    """Sampling settings of models."""
-
-    temperature: float
-    """Sampling temperature; 0 is greedy."""
-    max_new_tokens: int
-    """Most new tokens per reply; an agent may use fewer."""
-    stop: tuple[str, ...]
-    """Texts that end a reply."""
+@with_defaults(temperature=field(), max_new_tokens=field(), stop=field())
+class Decoding(ReplySettings, StopTextSettings):
+    """Sampling settings of models, which have no defaults; an agent may use fewer tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

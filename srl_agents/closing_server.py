@@ -6,11 +6,24 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from typing import Any
 
 _PATIENCE_S = 5.0
 """For one handler whose connection was closed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressOptions:
+    """Where a server listens. Without slots, so that other settings may derive from it."""
+
+    host: str = "127.0.0.1"
+    """Address that it listens on, best a local one. Every program that reaches it can load adapters into a
+    vLLM server, and answer for you in `srl serve human`."""
+    port: int | None = None
+    """Port of that address; 0 takes a free one. If absent: 8000 for `srl serve`, 8009 for `srl serve human`,
+    a free one for a server of a run."""
 
 
 class ClosingServer(ThreadingHTTPServer):

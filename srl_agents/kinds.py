@@ -83,6 +83,15 @@ class Kinds(Generic[K]):
         return metadata.entry_points(group=self.group)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KindSettings:
+    """What a section selects its kind by. Without slots, so that settings may derive from it."""
+
+    kind: str
+    """Name of an engine, a transport, a coordination or a curriculum, or the ``package.module:Class`` of one
+    of your own."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Section(Generic[K]):
     """A recipe's section whose keys depend on the kind that it names.

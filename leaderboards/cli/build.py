@@ -11,13 +11,14 @@ from typing import Annotated, Any
 
 import tyro
 
-from leaderboards.cli.shared.options import FingerprintOptions, OutOptions
+from leaderboards.cli.shared.options import BoardOptions, FingerprintOptions, OutOptions
 from leaderboards.cli.shared.progress import ProgressBar
 from leaderboards.contents.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import JSONOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.reading.settings import absent_unless_given
 
 DESCRIPTION = """Make the static site of a board or a league store.
 
@@ -32,13 +33,12 @@ Writes index.html, which opens without a server, data.json with the same numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions(OutOptions, FingerprintOptions, JSONOptions):
+@absent_unless_given("board")
+class BuildOptions(OutOptions, BoardOptions, FingerprintOptions, JSONOptions):
     """What the site shows, and where it goes."""
 
     store: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """A run's folder, or its SQLite file."""
-    board: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """A board of verified bundles."""
     schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Count the matches of this schedule only, for example eval/final."""
     episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 60

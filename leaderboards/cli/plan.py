@@ -38,8 +38,6 @@ class PlanOptions(GamesOptions, EntrantOptions, ReplyOptions, JSONOptions):
 
     reply_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Tokens of a mean reply; without it each is as long as its limit."""
-    seconds_per_reply: float = 2.0
-    """Seconds that an endpoint takes for one reply."""
 
 
 def main(argv: list[str]) -> int:
@@ -58,7 +56,6 @@ def main(argv: list[str]) -> int:
         raise ConfigError("give --agent: the references are bots and send no request.")
     assumed = Assumed(
         reply_tokens=options.reply_tokens,
-        seconds_per_reply=options.seconds_per_reply,
         in_flight=options.in_flight,
     )
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]

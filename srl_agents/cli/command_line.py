@@ -21,6 +21,13 @@ _HELP = ("-h", "--help")
 _SET = "set"
 """The option with which a command changes settings of a recipe."""
 _REMOVED = {
+    "srl plan kv --mfu": "reading prompts reaches half of the peak. Leave it out",
+    "srl plan kv --patience": "affinity follows the conductor's rule. Leave it out",
+    "srl league status --watch": "use `srl watch RUN`, or `watch srl league status RUN`",
+    "srl watch --names": "the players' names are those of the episode. Leave it out",
+    "srl redteam --all": "write `srl redteam all`",
+    "srl redteam --board": "write `srl redteam board`",
+    "srl leaderboard plan --seconds-per-reply": "2 s per reply are counted. Scale the hours yourself",
     "srl watch --every-s": "looks at a run are a second apart. Leave it out",
     "srl leaderboard opponent --weight": "change it in the file of --out",
     "srl train --allow-nothing-learned": "write --set survival.allow_nothing_learned=true",

@@ -20,6 +20,7 @@ from srl_agents.cli.options import (
     RandomOptions,
     ReplyOptions,
     ResultOptions,
+    SeedsOptions,
 )
 from srl_agents.interrupts import EventLoop
 from srl_agents.records import plain_json
@@ -51,12 +52,16 @@ Examples:
 RESULTS = "eval.json"
 MOST_NEW_TOKENS = 512
 """Of a reply, unless the command says otherwise: collections need a derivation."""
+SEEDS = 10
+"""Of a game, where no number is given."""
 Rows = Literal["auto", "all", "held-out"]
 _ADAPTERS, _RECIPE, _PROMPT = "adapters", "recipe.yaml", "prompt.json"
 
 
 @dataclass(frozen=True)
-class EvalOptions(RandomOptions, ReplyOptions, DataOptions, ResultOptions, JSONOptions):
+class EvalOptions(
+    SeedsOptions, RandomOptions, ReplyOptions, DataOptions, ResultOptions, JSONOptions
+):
     """Whom to measure, and in what."""
 
     tasks: Annotated[str, tyro.conf.arg(metavar="NAMES")]
@@ -73,8 +78,6 @@ class EvalOptions(RandomOptions, ReplyOptions, DataOptions, ResultOptions, JSONO
     names trained on the same collection."""
     limit: int = 100
     """Most rows of a collection, from the first; 0 takes all."""
-    seeds: int = 10
-    """Start states of a game; each is played from every seat."""
     opponents: str = ""
     """Bot in the other seats of games; random legal moves if absent."""
     temperature: float = 0.0
@@ -215,7 +218,7 @@ def planned(options: EvalOptions) -> Plan:
                 "task": "game",
                 "env_id": known.id,
                 "opponents": options.opponents,
-                "seeds": options.seeds,
+                "seeds": SEEDS if options.seeds is None else options.seeds,
             }
         )
     if not plan:

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import absent_unless_given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,8 @@ class RandomOptions:
     """Root seed of a command."""
 
     seed: int = 0
-    """Seed of the command: the same seed gives the same episodes and draws; further episodes count up."""
+    """Seed of the command: the same seed gives the same episodes and draws; further episodes count up.
+    Of a run the root seed; the recipe's own if absent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +64,22 @@ class RepositoryOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParentOptions:
-    """Where a new folder goes."""
+class DeviceOptions:
+    """The device that is planned for."""
 
-    out: Path = Path()
-    """Folder that gets the folder NAME."""
+    device: str = ""
+    """A device's name, or of `srl plan` also cpu or a size; of `srl plan kv` a100, h100 or h200. If absent:
+    a100-80gb for `srl plan`, h100-80gb for `srl plan parallel`, h100 for `srl plan kv`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedsOptions:
+    """How much is played in each game."""
+
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Seeds of each game. If absent: 32 per two players of `srl league crossplay`, each in all seat
+    rotations; 64 of `srl league swap`, each in own seats, in exchanged ones, and by what learners were; 10 of
+    `srl eval`, each played from every seat."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +88,11 @@ class ResultOptions:
 
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """Write the result there: a folder, but a file of `srl report`, `srl score` and `srl leaderboard
-    opponent`. If absent: runs/NAME-seedN for a run, report.html in the first run's folder, eval in the run's
-    folder or runs/eval, RUN/exploits/VERSION[-GAME]-UPDATES-seedN, bundles in the folder of the run of a
-    board, a ticket beside its request; other commands write none."""
+    opponent`; `srl league export` requires it. If absent: the folder NAME in the present one for `srl new`
+    and `srl pull`,
+    runs/NAME-seedN for a run, report.html in the first run's folder, eval in the run's folder or runs/eval,
+    RUN/exploits/VERSION[-GAME]-UPDATES-seedN, bundles in the folder of the run of a board, a ticket beside
+    its request; other commands write none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,11 +174,9 @@ class RecipeOptions(SetOptions, DataOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewRunOptions(RecipeOptions, ResultOptions):
+@absent_unless_given("seed")
+class NewRunOptions(RecipeOptions, RandomOptions, ResultOptions):
     """A recipe, and the run that it becomes."""
-
-    seed: int | None = None
-    """Root seed; the recipe's own if absent."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ import tyro
 
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import (
-    EverythingOptions,
     JSONOptions,
     RandomOptions,
     ResultOptions,
@@ -38,32 +37,29 @@ have something to fix.
 
 Examples:
   srl redteam commons-v0
-  srl redteam --all --budget-s 1800 --out attack
-  srl redteam --all --budget-s 1800 --publish
+  srl redteam all --budget-s 1800 --out attack
+  srl redteam all --budget-s 1800 --publish
   srl redteam answers formats --json
   srl redteam nim-v0 --save tests/redteam/cases
-  srl redteam --all --suite ../an-older-checkout
+  srl redteam all --suite ../an-older-checkout
   srl redteam --replay tests/redteam/cases
 """
 
-BOARD = "board"
-"""The target that the package of the leaderboards adds."""
+ALL = "all"
+"""Word for every target."""
 FOUND = 1
 """Exit code where something was found, or a probe could not be run."""
 
 
 @dataclass(frozen=True)
-class RedteamOptions(
-    SearchBudgetOptions, EverythingOptions, RandomOptions, ResultOptions, JSONOptions
-):
+class RedteamOptions(SearchBudgetOptions, RandomOptions, ResultOptions, JSONOptions):
     """Targets to attack, budget and outputs."""
 
     targets: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")
     ] = ()
-    """Ids of environments, or answers, formats, programs."""
-    board: bool = False
-    """Attack the intake of leaderboards with forged bundles."""
+    """Ids of environments, or answers, formats, programs; board, the intake of leaderboards with forged
+    bundles; or all, every environment and every reward."""
     jobs: int = 1
     """Attacks at the same time; the budget is for all of them together."""
     save: Path | None = None
@@ -81,9 +77,9 @@ class RedteamOptions(
             raise ConfigError(f"jobs={self.jobs}: give 1 or more.")
         if self.seed < 0:
             raise ConfigError(f"seed={self.seed}: give a whole number from 0 on.")
-        if not (self.targets or self.all or self.board or self.replay):
+        if not (self.targets or self.replay):
             raise ConfigError(
-                "nothing to attack: name environments, or give --all, --board or --replay."
+                "nothing to attack: name environments, `all` or `board`, or give --replay."
             )
         if self.publish and self.suite is not None:
             raise ConfigError(
@@ -123,13 +119,12 @@ def chosen_targets(options: RedteamOptions, known: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: one of them is unknown; names the nearest.
     """
-    wanted = [*options.targets, *([BOARD] if options.board else [])]
-    for name in wanted:
-        if name not in known:
+    for name in options.targets:
+        if name not in (ALL, *known):
             raise ConfigError(
                 f"no target {name!r}.{nearest(name, known)} `srl envs` lists the environments."
             )
-    return list(known) if options.all else list(dict.fromkeys(wanted))
+    return [*known] if ALL in options.targets else [*dict.fromkeys(options.targets)]
 
 
 def attack_with_progress(
@@ -167,8 +162,7 @@ def attack_with_progress(
 
 def command_of(options: RedteamOptions) -> str:
     """The command that gives these reports again, without the places that it wrote to."""
-    named = ["--all"] if options.all else list(options.targets)
-    named += ["--board"] if options.board else []
+    named = [ALL] if ALL in options.targets else list(options.targets)
     numbers = ["--budget-s", f"{options.budget_s:g}", "--seed", str(options.seed)]
     return shlex.join(["srl", "redteam", *named, *numbers])
 

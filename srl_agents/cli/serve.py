@@ -33,6 +33,8 @@ Examples:
   srl serve human                               # you, in the browser; see srl serve human --help
   srl play math_duel-v0 human openai:base@http://127.0.0.1:8000/v1      # while it serves
 """
+PORT = 8000
+"""Where no port is named."""
 _LOOK_S = 1.0
 """Between two looks whether the server lives."""
 
@@ -43,8 +45,6 @@ class ServeOptions(VLLMServerSettings, MetricsOptions):
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
     """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
-    port: int = 8000
-    """0 takes a free one."""
     log: Path = Path("vllm.log")
     """File that the server's output is added to."""
 
@@ -68,7 +68,10 @@ def serve(options: ServeOptions) -> int:
         raise ConfigError(f"--log {options.log}: {options.log.parent} is not a folder.")
     # a missing interpreter ends the command here, before a model is fetched
     python = options.interpreter
-    settings = server_settings(options, python=python, model=str(catalog.resolve(options.model)))
+    port = PORT if options.port is None else options.port
+    settings = server_settings(
+        options, python=python, port=port, model=str(catalog.resolve(options.model))
+    )
     server = VLLMServer(settings, options.log, lambda line: print(line, file=sys.stderr))
     print(
         f"starting vLLM with {options.model}; its output is in {options.log} ...", file=sys.stderr

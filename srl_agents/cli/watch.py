@@ -40,7 +40,7 @@ Examples:
   srl watch runs/quickstart-tiny-seed0 --metrics-port 9400     # scrape http://127.0.0.1:9400/metrics
   srl watch game.jsonl
   srl watch connect_four-v0 tiny strong --seed 7
-  srl watch game.jsonl --names alice bob --all
+  srl watch game.jsonl --all
   srl watch game.jsonl --html game.html
   srl watch runs/forks-tiny-seed0/3f2a9c    # a match: of the final round robin, with rollout.trace any
 """
@@ -72,8 +72,6 @@ class WatchOptions(RandomOptions, ReplyOptions, MetricsOptions, JSONOptions):
     """Who plays, one per seat; none where a file is given."""
     html: Annotated[Path | None, tyro.conf.arg(metavar="OUT")] = None
     """Write a web page here instead."""
-    names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
-    """Names of the players, seat by seat."""
     all: bool = False
     """Print all steps of an episode at once, or look at a run once, also in a terminal."""
     full: bool = False
@@ -110,10 +108,8 @@ def _run(options: WatchOptions) -> int:
     """A run's roles, until the user interrupts."""
     from srl_agents.cli.views.roles import serve_run, watch_run
 
-    if options.html is not None or options.names or options.full:
-        raise ConfigError(
-            f"--html, --names, --full show an episode, and {options.file} is a folder."
-        )
+    if options.html is not None or options.full:
+        raise ConfigError(f"--html, --full show an episode, and {options.file} is a folder.")
     try:
         if options.metrics_port is not None:
             serve_run(options.file, options.metrics_port)
@@ -131,13 +127,13 @@ def _episode(options: WatchOptions) -> RecordedEpisode:
             and options.file.parent.is_dir()
             and _ID.fullmatch(options.file.name)
         ):
-            return _match(options.file.parent, options.file.name, options.names)
+            return _match(options.file.parent, options.file.name)
         if not options.file.exists():
             raise ConfigError(
                 f"{options.file}: no such file or folder. Give a run's folder, a recorded episode, or an "
                 "environment and its agents: srl watch nim-v0 strong middle."
             )
-        return watchable(srl_envs.load_transcript(options.file), options.names)
+        return watchable(srl_envs.load_transcript(options.file), ())
     from srl_agents.agents.resolver import find, refuse_human
     from srl_agents.cli.play import recorded_game
 
@@ -147,10 +143,10 @@ def _episode(options: WatchOptions) -> RecordedEpisode:
     transcript = recorded_game(
         env_id, options.agents, seed=options.seed, max_new_tokens=options.max_new_tokens
     )
-    return watchable(transcript, options.names or options.agents)
+    return watchable(transcript, options.agents)
 
 
-def _match(run: Path, start: str, names: tuple[str, ...]) -> RecordedEpisode:
+def _match(run: Path, start: str) -> RecordedEpisode:
     """A match that a run wrote down, with the labels of who played it."""
     from srl_agents.records import label_of
     from srl_agents.rollouts.transcripts import (
@@ -173,7 +169,7 @@ def _match(run: Path, start: str, names: tuple[str, ...]) -> RecordedEpisode:
         )
     [(match_id, (path, spec))] = found.items()
     transcript = read_transcripts(path, [match_id])[match_id]
-    return watchable(transcript, names or tuple(map(label_of, spec.seats)))
+    return watchable(transcript, tuple(map(label_of, spec.seats)))
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.kinds import Kinds, KindSettings, Section, settings_of
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import Removed
 
@@ -21,11 +21,8 @@ Merging = Literal["product", "factors", "across"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CoordinationSettings(ABC):
+class CoordinationSettings(KindSettings, ABC):
     """How the updates of several learners are combined: the base of every kind's settings."""
-
-    kind: str
-    """Name of the kind, or its ``package.module:Class``."""
 
     @abstractmethod
     def make_coordinator(self) -> Coordinator:

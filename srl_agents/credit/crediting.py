@@ -101,7 +101,7 @@ def _author(episodes: Sequence[Episode], learner: str | None) -> tuple[str, str]
 
 def _require_no_memory(settings: CreditSettings) -> None:
     """Refuse settings under which an update depends on those before it."""
-    remembers = "baseline_decay" in ESTIMATORS.find(settings.estimator).reads
+    remembers = ESTIMATORS.find(settings.estimator).remembers
     adapts = settings.mode == "adaptive"
     if remembers or adapts:
         what = f"estimator={settings.estimator!r}" if remembers else "mode='adaptive'"

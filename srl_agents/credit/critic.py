@@ -21,6 +21,11 @@ Floats = NDArray[np.float64]
 _EPSILON = 1e-6
 """Added to deviations, so that equal advantages divide by no zero."""
 
+VALUE_COEF = 0.5
+"""Weight of the critic's loss; only with critic ``shared`` does it weigh more than the critic's step size."""
+VALUE_CLIP = 0.2
+"""Values that moved further than this in one update earn no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class PaidTurn:

@@ -68,12 +68,12 @@ class EstimatorSettings(Protocol):
         """GAE's lambda."""
 
     @property
-    def baseline_decay(self) -> float:
-        """Weight of the past in a baseline that remembers."""
-
-    @property
     def estimator_options(self) -> Mapping[str, Any]:
         """Only estimators of other packages: what they read."""
+
+
+BASELINE_DECAY = 0.95
+"""How much of the old running mean of a role one return leaves."""
 
 
 class Estimator(ABC):
@@ -85,8 +85,9 @@ class Estimator(ABC):
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
-    """Which of ``trace``, ``baseline_decay`` and ``estimator_options`` it reads; the others are
-    refused."""
+    """Which of ``trace`` and ``estimator_options`` it reads; the other is refused."""
+    remembers: ClassVar[bool] = False
+    """Whether an update's advantages depend on updates before it."""
     has_groups: ClassVar[bool] = False
     """Whether it compares attempts at one start state, so that ``scale_advantages`` means something."""
     needs_turns: ClassVar[bool] = False
@@ -153,11 +154,11 @@ class LeaveOneOut(GroupMean):
 class RoleMean(Estimator):
     """Against the running mean of the role, which this update's returns move afterwards."""
 
-    reads: ClassVar[tuple[str, ...]] = ("baseline_decay",)
+    remembers = True
 
     def __init__(self, settings: EstimatorSettings, *, scale: bool) -> None:
         super().__init__(settings, scale=scale)
-        self._baselines = RoleBaselines(settings.baseline_decay)
+        self._baselines = RoleBaselines(BASELINE_DECAY)
 
     def advantages(self, earned: Earned) -> Advantages:
         """See `Estimator`; whatever was played carries a signal."""
@@ -192,7 +193,7 @@ class RoleMean(Estimator):
 class RoleGAE(RoleMean):
     """Generalized advantage estimation over turns, with the roles' running means as values."""
 
-    reads = ("baseline_decay", "trace")
+    reads = ("trace",)
     needs_turns = True
 
     def _against(self, earned: Earned, values_EK: Floats) -> Floats:

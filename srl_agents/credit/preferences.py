@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from srl_agents.records import Episode, Extent, Turn, cut_evenly, digest
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.reading.settings import Removed
 
 Tokens = tuple[int, ...]
 Source = Literal["rank", "outcome"]
 
+PER_PROMPT = 4
+"""Most pairs of one source that a prompt makes; no reply is in two of them."""
 _TIE = 1e-9
 """Worths closer than this are equal, and equals make no pair."""
 
@@ -29,13 +32,14 @@ class PairSettings:
 
     sources: tuple[Source, ...] = ("rank", "outcome")
     """``rank``: a policy's own attempts, by credit; ``outcome``: replies of rivals, by who won."""
-    per_prompt: int = 4
-    """Most pairs of one source that a prompt makes; no reply is in two of them."""
-    min_margin: float = 0.0
-    """Pairs whose worths differ by this or less are left out; reward units."""
     max_length_ratio: float | None = None
     """Most that the longer reply's tokens may be of the shorter's; None pairs any two. Judges like
     length, and DPO learns it (arXiv:2403.19159)."""
+
+    removed: ClassVar[Removed] = {
+        "per_prompt": (PER_PROMPT, "lower rollout.group_size"),
+        "min_margin": (0.0, "set training.offset, which weighs pairs by their margin"),
+    }
 
     def __post_init__(self) -> None:
         for source in self.sources:
@@ -46,14 +50,19 @@ class PairSettings:
                 )
         if not self.sources:
             raise ConfigError("sources: name at least one; without a source no pairs are made.")
-        if self.per_prompt < 1:
-            raise ConfigError(f"per_prompt={self.per_prompt}: use 1 or more.")
-        if self.min_margin < 0:
-            raise ConfigError(f"min_margin={self.min_margin}: use 0 or more.")
         if self.max_length_ratio is not None and self.max_length_ratio < 1:
             raise ConfigError(
                 f"max_length_ratio={self.max_length_ratio}: use 1 (equal lengths only) or more."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSettings:
+    """Learning from pairs. Without slots, so that other settings may derive from it."""
+
+    pairs: PairSettings = field(default_factory=PairSettings)
+    """Which replies make a pair. Of a reward model attempts are compared by total reward: its source is
+    always ``rank``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,7 +298,7 @@ def _pairs(
     pairs = []
     for replies in prompts.values():
         matched = _matched(list(replies.values()), settings, source)
-        pairs += matched[: settings.per_prompt]
+        pairs += matched[:PER_PROMPT]
     return pairs
 
 
@@ -302,7 +311,7 @@ def _matched(
     best = [candidate for candidate in ordered if not candidate.refused]
     for chosen, rejected in zip(best, reversed(ordered), strict=False):
         margin = chosen.worth - rejected.worth
-        if margin <= max(settings.min_margin, _TIE):
+        if margin <= _TIE:
             break
         if source == "outcome" and len(chosen.authors | rejected.authors) == 1:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from srl_agents.credit.estimators import ESTIMATORS
+from srl_agents.credit.estimators import BASELINE_DECAY, ESTIMATORS
 from srl_envs.errors import ConfigError
 from srl_envs.reading.potentials import find_potential
 from srl_envs.reading.settings import Removed, refuse_unread
@@ -55,8 +55,6 @@ class CreditSettings(DiscountSettings):
     """Only estimators of other packages: what they read."""
     level: Literal["episode", "turn"] = "episode"
     """One advantage per episode, or one per turn from what was paid from there on."""
-    baseline_decay: float = 0.95
-    """Only role_baseline and gae: how much of the old running mean one return leaves, in [0, 1)."""
     normalise: Literal["none", "agent", "turn"] = "none"
     """Centre and scale the batch's advantages: per learner, or per learner and turn number."""
     importance_cap: float | None = None
@@ -70,14 +68,16 @@ class CreditSettings(DiscountSettings):
     """Only level turn: ``package.module:function`` of (text that the seat reads, seat) -> how good its
     position is, in reward units. Its changes are added to what the turns are paid."""
 
-    removed: ClassVar[Removed] = {"adaptation_rate": (ADAPTATION_RATE, "set credit.mode: mixed")}
+    removed: ClassVar[Removed] = {
+        "adaptation_rate": (ADAPTATION_RATE, "set credit.mode: mixed"),
+        "baseline_decay": (BASELINE_DECAY, "set credit.estimator: group, which has no memory"),
+    }
 
     def __post_init__(self) -> None:
         _within("cooperation", self.cooperation, 0 <= self.cooperation <= 1, "0 to 1")
         _within("competition", self.competition, self.competition >= 0, "0 or more")
         _within("discount", self.discount, 0 < self.discount <= 1, "more than 0, at most 1")
         _within("trace", self.trace, 0 <= self.trace <= 1, "0 to 1")
-        _within("baseline_decay", self.baseline_decay, 0 <= self.baseline_decay < 1, "0 to below 1")
         if self.importance_cap is not None:
             _within("importance_cap", self.importance_cap, self.importance_cap > 0, "more than 0")
         if self.importance_level != "token" and self.importance_cap is None:
@@ -106,7 +106,7 @@ class CreditSettings(DiscountSettings):
                 "answered, and a replay keeps their old answers. Use team_share 'mean'."
             )
         reads = ESTIMATORS.find(self.estimator).reads
-        unread = [n for n in ("trace", "baseline_decay", "estimator_options") if n not in reads]
+        unread = [n for n in ("trace", "estimator_options") if n not in reads]
         refuse_unread(self, *unread, because=f"estimator {self.estimator!r} does not read it")
 
     def _check_level(self) -> None:

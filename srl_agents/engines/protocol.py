@@ -41,6 +41,14 @@ class OrderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConcurrencySettings:
+    """How much is asked of a server at once. Without slots, as `ReplySettings`."""
+
+    concurrency: int = 16
+    """Requests to one model behind an endpoint at once; the others wait. At vLLM 256 unless given."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ObjectiveSettings:
     """Times that an engine holds. Without slots, as `ReplySettings`."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from srl_agents.engines.embedded.decoding_settings import DecodingRules, StepSettings
 from srl_agents.engines.waiting import to_stderr
-from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.kinds import Kinds, KindSettings, Section, settings_of
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import Removed
 
@@ -48,7 +48,7 @@ class EngineSite:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EngineSettings(ABC):
+class EngineSettings(KindSettings, ABC):
     """What samples replies: the base of every engine's settings."""
 
     activates: ClassVar[bool] = False
@@ -59,9 +59,6 @@ class EngineSettings(ABC):
     """Whether it is a process of its own, which the engine calls."""
     is_compared: ClassVar[bool] = False
     """Whether it compares each version with `WeightUpdate.logprobs`, so that a run publishes them."""
-
-    kind: str
-    """Name of the engine, or its ``package.module:Class``."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -84,14 +81,14 @@ class EngineSettings(ABC):
         this engine and plays the matches that are learned from (section ``asynchronous``)."""
         return self
 
-    def require_repeatable(self) -> None:  # noqa: B027 - most settings change rounding at most
+    def require_repeatable(self) -> None:
         """Refuse a run in order ``exact`` that this engine would not play with the trainer's own numbers.
 
         Raises:
             ConfigError: which setting does not fit.
         """
 
-    def look(self) -> None:  # noqa: B027 - most engines have no server
+    def look(self) -> None:
         """Refuse servers that cannot be used, by what they answer within seconds; imports nothing heavy.
 
         Raises:
@@ -99,7 +96,7 @@ class EngineSettings(ABC):
             ModelError: names the only one.
         """
 
-    def require_versions(self, least: int) -> None:  # noqa: B027 - most engines take any number
+    def require_versions(self, least: int) -> None:
         """Refuse a run that will need more versions at once than the engine takes; called with the recipe.
 
         Args:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.kinds import Kinds, KindSettings, Section, settings_of
 from srl_agents.league.ratings.intervals import Floats
 from srl_envs.errors import ConfigError
 
@@ -44,11 +44,9 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurriculumSettings(ABC):
+class CurriculumSettings(KindSettings, ABC):
     """One kind of curriculum."""
 
-    kind: str
-    """Name of the curriculum, or ``package.module:Class`` of one of the user's own."""
     needs_levels: ClassVar[bool] = False
     """Whether it does nothing where no game has levels."""
 

@@ -116,8 +116,17 @@ class PinnedSettings:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BotWeightSettings:
+    """Bots as opponents. Without slots, so that other settings may derive from it."""
+
+    bots: dict[str, float] = field(default_factory=dict)
+    """Bots that learners meet in training -> weight; ``held_out`` is refused, it is for rating only. Absent
+    in an entry of ``environments``: ``opponents.bots``."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OpponentSettings(SamplerSettings):
+class OpponentSettings(SamplerSettings, BotWeightSettings):
     """Whom a learner meets in training: relative weights of kinds of opponent."""
 
     preset: Preset = ""
@@ -131,8 +140,6 @@ class OpponentSettings(SamplerSettings):
     """A frozen snapshot of any learner, or the start; drawn by ``past_sampler``."""
     verify: float = 0.0
     """Exploiters that still beat it, else forgotten versions of its own, else itself."""
-    bots: dict[str, float] = field(default_factory=dict)
-    """Bot name -> weight; ``held_out`` is refused, it is for rating only."""
     agents: dict[str, float] = field(default_factory=dict)
     """Model, MODEL+ADAPTER or endpoint -> weight; they never learn. See docs/guides/agents.md."""
     budgets: dict[str, BudgetSettings] = field(default_factory=dict)
@@ -197,17 +204,40 @@ class ExploiterSettings:
         require(self.patience >= 1, f"patience={self.patience}: use 1 or more.")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluationSettings:
-    """Matches on the eval split; only these feed ratings."""
+@dataclass(frozen=True, kw_only=True)
+class PairsSettings:
+    """How much a measurement plays. Without slots, so that other settings may derive from it."""
+
+    pairs: int = 20
+    """Mirrored pairs (one seed, all seat rotations) on eval seeds per opponent at each look. Of `srl league
+    exploit` those that the bound is read from, 64 unless given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdatesSettings:
+    """How long learners train. Without slots, so that other settings may derive from it."""
+
+    updates: int = 20
+    """Optimizer updates per learner, at most. Of ``warm_start`` steps of imitation, 60 unless given; of `srl
+    league exploit` those of the exploiter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundSettings:
+    """How often something is done. Without slots, so that other settings may derive from it."""
 
     every: int = 10
-    """Updates between two looks at the learners; 0 looks only at the end."""
+    """Updates between two looks at the learners; 0 looks only at the end. In ``sharing`` updates between two
+    rounds, 5 unless given; not for ``rollouts``, nor are the settings below."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationSettings(RoundSettings, PairsSettings):
+    """Matches on the eval split; only these feed ratings."""
+
     seat_gradients: bool = False
     """Whether the updates of looks also measure each seat's share of a learner's gradient
     (``seatK/grad_norm``), by reading their rows once more."""
-    pairs: int = 20
-    """Mirrored pairs (one seed, all seat rotations) per opponent at each look."""
     final_pairs: int = 60
     """Mirrored pairs between any two agents of the final round robin."""
     bots: tuple[str, ...] = ("random", "middle")

@@ -23,7 +23,7 @@ from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import Attention, BaseType, Description, Head, Traffic
 from srl_agents.models.sources import catalog
-from srl_agents.recipes.sections.base_models import Base
+from srl_agents.recipes.sections.base_models import FROZEN_IN_MEMORY, Base
 from srl_agents.recipes.sections.fork_choice import ForkSettings
 from srl_agents.recipes.sections.games import Game
 from srl_agents.recipes.settings import LeagueRecipe
@@ -244,7 +244,7 @@ def _frozen(recipe: LeagueRecipe, base: Base) -> int:
     """Most versions in memory that only play: of each learner the present one and its snapshots."""
     past = any(game.opponents.past > 0 for game in recipe.games)
     if base.parameters == "full":
-        return base.full.snapshots_in_memory if past else 0
+        return FROZEN_IN_MEMORY if past else 0
     snapshots = math.ceil(recipe.updates / recipe.snapshot_every) if past else 0
     return len(base.learners) * (1 + min(snapshots, recipe.opponents.past_limit))
 

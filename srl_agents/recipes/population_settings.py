@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
@@ -15,21 +15,25 @@ from srl_agents.league.settings import require
 from srl_agents.recipes.sections.base_models import NAME, is_name
 from srl_agents.recipes.sections.environment import (
     GameOptions,
+    NamedSettings,
     RunSettings,
+    WorkerSettings,
     match_options,
     surroundings,
 )
 from srl_envs import spec
+from srl_envs.reading.settings import Removed
+
+LEASE_S = 60.0
+"""Seconds after which a worker that reported nothing is replaced and its matches issued again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AgentSettings:
+class AgentSettings(NamedSettings):
     """One agent that plays."""
 
     agent: str
     """Who it is: a bot, a model, a model with an adapter, or an endpoint; see docs/guides/agents.md."""
-    name: str = ""
-    """Its id; ``bot:NAME``, the adapter folder's name or the model's name if absent."""
     lineage: str = ""
     """Training run that it comes from; versions of one lineage are not strangers in cross-play."""
     role: Role = "frozen"
@@ -38,30 +42,26 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PopulationRecipe(RunSettings, GameOptions, ReplySettings, OrderSettings):
+class PopulationRecipe(WorkerSettings, RunSettings, GameOptions, ReplySettings, OrderSettings):
     """Agents of one environment that play each other until a number of matches is reached."""
 
-    env: str
-    """Registered environment id."""
     agents: tuple[AgentSettings, ...]
     """The agents that play."""
     matches: int = 1024
     """Rounded up to whole blocks."""
     matchmaking: MatchmakingSettings = field(default_factory=MatchmakingSettings)
     """Settings that choose the agents of each match."""
-    workers: int = 0
-    """Processes that play; 0 plays in the league's own."""
     batch: int = 16
     """Matches that are leased, played and stored together."""
-    lease_s: float = 60.0
-    """Seconds after which a worker that reported nothing is replaced and its matches issued again."""
+
+    removed: ClassVar[Removed] = {"lease_s": (LEASE_S, "lower batch")}
 
     def __post_init__(self) -> None:
+        require(bool(self.env), "env: name the game; it has no default.")
         for name in ("matches", "batch", "max_new_tokens"):
             require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: use 1 or more.")
         require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")
         require(self.workers >= 0, f"workers={self.workers}: use 0 or more.")
-        require(self.lease_s > 0, f"lease_s={self.lease_s}: use more than 0.")
         require(
             is_name(self.name),
             f"name={self.name!r}: use {NAME}; it becomes a folder.",

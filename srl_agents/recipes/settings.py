@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, ClassVar, Literal
 
-from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.estimators import ESTIMATORS
-from srl_agents.credit.settings import CreditSettings
-from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
-from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
+from srl_agents.engines.settings import EngineSettings
 from srl_agents.league.matchmaking.lessons import LessonPlan
 from srl_agents.league.matchmaking.promotion import PromotionSettings
 from srl_agents.league.settings import (
@@ -21,6 +18,7 @@ from srl_agents.league.settings import (
     LearnerRole,
     OpponentSettings,
     StopSettings,
+    UpdatesSettings,
     require,
 )
 from srl_agents.memory.placements import Placement, choose_placement, placement_fault
@@ -28,22 +26,19 @@ from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.checks.sections import check_recipe
 from srl_agents.recipes.sections import other_names
 from srl_agents.recipes.sections.base_models import (
+    FROZEN_IN_MEMORY,
     NAME,
     NAMED,
     NAMES,
-    Attention,
     Base,
-    DType,
-    FullSettings,
-    LoRASettings,
+    LearnerSettings,
     ModelSettings,
-    Parameters,
-    Quantization,
+    given_of,
     is_name,
     names_on,
     placement_facts,
 )
-from srl_agents.recipes.sections.environment import GameOptions, RunSettings
+from srl_agents.recipes.sections.environment import GameOptions, PaySettings, RunSettings
 from srl_agents.recipes.sections.fault_policy import SurvivalSettings
 from srl_agents.recipes.sections.fork_choice import ForkSettings
 from srl_agents.recipes.sections.games import Game, GameSettings, Shared, resolved
@@ -54,9 +49,6 @@ from srl_agents.recipes.sections.ray import RaySettings
 from srl_agents.recipes.sections.rollout import RolloutSettings
 from srl_agents.recipes.sections.sharing import SharingSettings
 from srl_agents.recipes.sections.warm_start import WarmStartSettings
-from srl_agents.rewards.settings import RewardSettings
-from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
-from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.supervised.reward_model_settings import RewardModelSettings
 from srl_agents.transports.machine_memory import memory_available
 from srl_agents.transports.settings import (
@@ -72,19 +64,20 @@ from srl_envs.reading.settings import Removed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LeagueRecipe(RunSettings, GameOptions):
+class LeagueRecipe(RunSettings, GameOptions, PaySettings, LearnerSettings, UpdatesSettings):
     """Several learners on one base or several, trained against each other, their past and bots."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
-    removed: ClassVar[Removed] = {"keep_best_checkpoints": (1, "set keep_checkpoints")}
-    env: str = ""
-    """Registered environment id of the only game. It has no default: either this or ``environments`` is
-    there."""
+    removed: ClassVar[Removed] = {
+        "keep_best_checkpoints": (1, "set keep_checkpoints"),
+        "full": (
+            {"snapshots_in_memory": FROZEN_IN_MEMORY},
+            "set parameters: lora, whose versions are small",
+        ),
+    }
     environments: tuple[GameSettings, ...] = ()
     """Instead of ``env``: several games, each with its weight and what is different in it. See
     docs/guides/several_games.md."""
-    curriculum: Annotated[CurriculumSettings, CURRICULUM] = field(default_factory=FixedShares)
-    """How training is shared out among games and levels; its ``kind`` selects its settings."""
     model: str = field(default="", metadata={STAND_IN: "tiny"})
     """The base of all learners: ``tiny``, ``smollm2-135m``, a hub id, or a folder. It has no default: either
     this or ``models`` is there."""
@@ -99,31 +92,9 @@ class LeagueRecipe(RunSettings, GameOptions):
     seats: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Learner -> seats that it and its past may hold, for games whose seats have different roles; all seats
     if absent. For example {alice: [0], bob: [1]}: a navigator and a driver."""
-    updates: int = 20
-    """Optimizer updates per learner, at most."""
     stop: StopSettings | None = None
     """Tokens or seconds of processors after which the run ends, also before its last update; absent: it has
     no such limit."""
-    parameters: Parameters = "lora"
-    """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
-    weights. ``docs/guides/choose_a_trainer.md`` has the costs of both."""
-    dtype: DType = "auto"
-    """Of the frozen base: ``auto`` is bfloat16 above 1e9 parameters, else float32. Adapters, their
-    gradients and probabilities are float32 always, and whole weights learn only in float32."""
-    quantization: Quantization = "none"
-    """``nf4`` keeps the linear layers of the frozen base in 4 bits (QLoRA, arXiv:2305.14314), on a GPU and on
-    the CPU; only with ``parameters: lora``."""
-    attention: Attention = "auto"
-    """What computes attention while learning; ``auto`` is transformers' choice. The embedded engine has
-    its own."""
-    device: str = "auto"
-    """``auto`` takes a GPU where there is one, else the CPU."""
-    prompt: PromptSettings = field(default_factory=PromptSettings)
-    """Prompt that learners read before each observation."""
-    lora: LoRASettings = field(default_factory=LoRASettings)
-    """Shape of the learners' adapters; only with ``parameters: lora``."""
-    full: FullSettings = field(default_factory=FullSettings)
-    """Settings of whole weights; only with ``parameters: full``."""
     init_adapter: str | dict[str, str] | None = None
     """Folder of a PEFT adapter of this model and of the shape in ``lora``, whose weights all learners begin
     with; or learner -> folder, and who is not named begins as the base."""
@@ -141,20 +112,14 @@ class LeagueRecipe(RunSettings, GameOptions):
     """When exploiters begin again; only where ``roles`` names one."""
     promotion: PromotionSettings | None = None
     """Gate that a main's snapshot passes before it is frozen; without it every snapshot is."""
-    training: Annotated[AlgorithmSettings, TRAINING] = field(default_factory=GRPOSettings)
-    """How learners are updated; its ``algorithm`` selects its settings."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     """When learners are evaluated, and against which opponents."""
     scale_advantages: bool = False
     """Divide each group's advantages by their deviation."""
-    credit: CreditSettings = field(default_factory=CreditSettings)
-    """How rewards become advantages."""
     coordination: Annotated[CoordinationSettings, COORDINATION] = field(
         default_factory=IndependentSettings
     )
     """How learners' updates are combined; its ``kind`` selects its settings."""
-    rewards: RewardSettings | None = None
-    """What counts how much in what credit sees; absent: what the environment pays."""
     reward_model: RewardModelSettings | None = None
     """A learned judge beside the rules, only for credit; absent: the rules are all."""
     sharing: SharingSettings | None = None
@@ -165,8 +130,6 @@ class LeagueRecipe(RunSettings, GameOptions):
     """Updates between two checkpoints."""
     keep_checkpoints: int = 2
     """The newest, to resume from; the best one by looks stays, too."""
-    engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
-    """Engine that samples replies; its ``kind`` selects its settings."""
     placement: Literal["auto", "colocated", "hybrid", "disaggregated"] = "auto"
     """Where versions are sampled. ``colocated``: engine and trainer take turns in one process, each with
     weights of its own. ``hybrid``: they share the memory of the base's weights. ``disaggregated``: each has a
@@ -206,13 +169,20 @@ class LeagueRecipe(RunSettings, GameOptions):
 
     def _fill_in_examples(self) -> None:
         """Replace `PromptSettings.examples_from` by the turns that bots play."""
-        prompts = [self.prompt, *(own.prompt for own in self.models.values())]
-        if all(prompt is None or prompt.examples_from is None for prompt in prompts):
+        own_prompts = {
+            name: given["prompt"]
+            for name, own in self.models.items()
+            if "prompt" in (given := given_of(own))
+        }
+        prompts = [self.prompt, *own_prompts.values()]
+        if all(prompt.examples_from is None for prompt in prompts):
             return
         games = self.games
         object.__setattr__(self, "prompt", with_played(self.prompt, games))
         models = {
-            name: own if own.prompt is None else replace(own, prompt=with_played(own.prompt, games))
+            name: replace(own, prompt=with_played(own_prompts[name], games))
+            if name in own_prompts
+            else own
             for name, own in self.models.items()
         }
         object.__setattr__(self, "models", models)
@@ -282,7 +252,7 @@ class LeagueRecipe(RunSettings, GameOptions):
         return {
             learner: LessonPlan(weights=own.environments, curriculum=own.curriculum)
             for name, own in self.models.items()
-            if own.environments is not None or own.curriculum is not None
+            if own.environments is not None or "curriculum" in given_of(own)
             for learner in names_on(name, own.learners)
         }
 
@@ -356,12 +326,10 @@ class LeagueRecipe(RunSettings, GameOptions):
     def _base(self, name: str, own: ModelSettings) -> Base:
         learners = names_on(name, own.learners)
         shared = {
-            key: getattr(self, key) if getattr(own, key) is None else getattr(own, key)
-            for key in (
-                *("parameters", "dtype", "quantization", "attention", "device"),
-                *("prompt", "lora", "full", "engine", "training"),
-            )
-        }
+            part.name: getattr(self, part.name)
+            for part in fields(LearnerSettings)
+            if part.name != "curriculum"
+        } | {key: value for key, value in given_of(own).items() if key != "curriculum"}
         first = self.first_adapters
         placement, reason = self._placed(shared["engine"], shared["device"], shared["quantization"])
         return Base(

@@ -114,12 +114,22 @@ class ReferenceSettings(AlgorithmSettings):
     reference: str = "base"
     """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
     it was when the run began, a warm start included; or the folder of a saved adapter."""
+    kl_coef: float = 0.0
+    """Weight of the divergence from the reference, in nats per token; 0 computes no reference. Absent in
+    grpo: the variant's, which is 0.04 for grpo and 0 for all others. Of dpo the papers' beta, ipo's tau: 0.1
+    unless given, as in TRL; smaller moves further away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenLossSettings(ReferenceSettings, PrefixSettings):
     """Updates on tokens with advantages: what GRPO and PPO have in common."""
 
+    clip_low: float = 0.2
+    """Probability ratios are clipped at 1 - clip_low. Absent in grpo: the variant's."""
+    kl_correction: bool = True
+    """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it.
+    With it the gradient is that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate");
+    without it, that of arXiv:2402.03300 equation 4. Absent in grpo: the variant's."""
     clip_high: float | None = None
     """Probability ratios are clipped at 1 + clip_high; None: the variant's, or the same as clip_low. In
     loss cispo they are cut at clip_high itself."""

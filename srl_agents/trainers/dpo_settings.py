@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from srl_agents.credit.preferences import PairSettings
+from srl_agents.credit.preferences import ComparisonSettings
 from srl_agents.trainers.algorithms import (
     AlgorithmSettings,
     Plan,
@@ -21,6 +21,7 @@ from srl_agents.trainers.update_settings import (
     check_positive,
 )
 from srl_envs.errors import ConfigError
+from srl_envs.reading.settings import with_defaults
 
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
@@ -40,7 +41,8 @@ _OF_DIFFERENCES = ("sigmoid", "hinge", "robust", "exo_pair", "discopop")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DPOSettings(ReferenceSettings):
+@with_defaults(kl_coef=0.1)
+class DPOSettings(ReferenceSettings, ComparisonSettings):
     """Updates on pairs of replies. Names are ours; `to_trl` translates them.
 
     Source: arXiv:2305.18290; pairs are sampled by the learners of this very update, as in
@@ -50,9 +52,6 @@ class DPOSettings(ReferenceSettings):
     learns_rows: ClassVar[bool] = False
 
     algorithm: Literal["dpo"] = "dpo"
-    kl_coef: float = 0.1
-    """Weight of the divergence from the reference in what DPO climbs: the papers' beta, ipo's tau.
-    TRL's default is 0.1; smaller moves further away."""
     loss_type: PairLoss = "sigmoid"
     """``sigmoid`` is DPO's; ``sigmoid_norm`` and ``ipo`` divide log-ratios by the reply's tokens."""
     label_smoothing: float = 0.0
@@ -63,8 +62,6 @@ class DPOSettings(ReferenceSettings):
     offset: float = 0.0
     """Times a pair's margin: by how much the chosen reply's implicit reward must exceed the other's.
     Source: arXiv:2402.10571, with margins of return."""
-    pairs: PairSettings = field(default_factory=PairSettings)
-    """Which replies make a pair."""
 
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)

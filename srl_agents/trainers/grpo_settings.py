@@ -18,11 +18,10 @@ from srl_agents.trainers.update_settings import (
     TOKEN_HEADS,
     check_not_negative,
     check_one_of,
-    check_positive,
     check_share_prefixes,
 )
 from srl_envs.errors import ConfigError
-from srl_envs.reading.settings import refuse_unread
+from srl_envs.reading.settings import Removed, absent_unless_given, refuse_unread
 
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
@@ -35,6 +34,8 @@ LossType = Literal[
 ]  # fmt: skip
 _EXCHANGING: tuple[LossType, ...] = ("grpo", "dapo", "bnpo", "dr_grpo", "cispo")
 """Losses whose gradient at a ratio of 1 is that of the log-probability times the advantage."""
+CONSTANT_TOKENS = 64
+"""What dr_grpo divides token sums by: any constant, which the learning rate makes up for."""
 RatioLevel = Literal["token", "sequence"]
 Variant = Literal["grpo", "dapo", "dr_grpo", "gspo", "cispo", "rloo"]
 
@@ -77,6 +78,7 @@ VARIANTS: dict[Variant | None, Loss] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@absent_unless_given("clip_low", "kl_coef", "kl_correction")
 class GRPOSettings(TokenLossSettings):
     """Group-relative updates without a critic. Names are ours; `to_trl` translates them."""
 
@@ -89,15 +91,6 @@ class GRPOSettings(TokenLossSettings):
     """TRL's loss: how it clips, and how it averages over tokens and rows."""
     ratio_level: RatioLevel | None = None
     """Probability ratios per token, or one per row (GSPO)."""
-    clip_low: float | None = None
-    """Probability ratios are clipped at 1 - clip_low."""
-    kl_coef: float | None = None
-    """Weight of the divergence from the reference, in nats per token; 0 computes no reference. None:
-    the variant's, which is 0.04 for grpo and 0 for all others."""
-    kl_correction: bool | None = None
-    """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it.
-    With it the gradient is that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate");
-    without it, that of arXiv:2402.03300 equation 4. None: the variant's; without a variant, true."""
     pack_rows: bool = False
     """Put the rows of a micro-batch one after the other into one sequence without padding, which flash-attn's
     kernels read row by row; only with ``attention: flash_attention_2``. Gradients differ by rounding."""
@@ -105,12 +98,13 @@ class GRPOSettings(TokenLossSettings):
     """Whether learners with few rows share micro-batches, each row through its own adapter; with LoRA,
     only without ``share_prefixes: true`` or ``pack_rows`` and in one process; with ``auto`` where that takes
     less than a quarter of the passes. Gradients differ by rounding."""
-    max_completion_tokens: int = 64
-    """Only dr_grpo: token sums are divided by it."""
+
+    removed: ClassVar[Removed] = {
+        "max_completion_tokens": (CONSTANT_TOKENS, "scale training.learning_rate")
+    }
 
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)
-        check_positive(self, "max_completion_tokens")
         check_not_negative(self, "entropy_coef")
         check_one_of("log_probabilities", self.log_probabilities, TOKEN_HEADS)
         check_share_prefixes(self.share_prefixes)
@@ -169,7 +163,7 @@ class GRPOSettings(TokenLossSettings):
             importance_sampling_level=loss.ratio_level,
             use_bias_correction_kl=loss.kl_correction,
             entropy_coef=self.entropy_coef,
-            max_completion_length=self.max_completion_tokens,
+            max_completion_length=CONSTANT_TOKENS,
             temperature=temperature,
             per_device_train_batch_size=2,
             num_generations=2,

@@ -19,7 +19,7 @@ from trl import GRPOConfig
 
 from srl_agents.credit.batches import training_batch, with_seats
 from srl_agents.credit.by_game import Credit, games_of
-from srl_agents.credit.critic import explained_variance, judged
+from srl_agents.credit.critic import VALUE_CLIP, VALUE_COEF, explained_variance, judged
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, Episode, TrainingBatch
 from srl_agents.trainers.experience import Teachers, weighed
@@ -133,11 +133,11 @@ class CriticTrainer(RowTrainer):
             values_RT = self._value_head(hidden if settings.critic == "shared" else hidden.detach())
         else:
             values_RT = self.values(inputs)
-        each_RT = value_loss(values_RT, inputs["returns"], inputs["values"], settings.value_clip)
+        each_RT = value_loss(values_RT, inputs["returns"], inputs["values"], VALUE_CLIP)
         missed = (each_RT * mask_RT).sum()
         self._missed = missed.item()
         share: torch.Tensor = missed / mask_RT.sum() / self.current_gradient_accumulation_steps
-        return loss + settings.value_coef * share
+        return loss + VALUE_COEF * share
 
     def backward(
         self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float

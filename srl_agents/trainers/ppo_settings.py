@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from srl_agents.credit.critic import VALUE_CLIP, VALUE_COEF
 from srl_agents.credit.settings import DiscountSettings
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, TokenLossSettings
 from srl_agents.trainers.update_settings import (
@@ -18,7 +19,7 @@ from srl_agents.trainers.update_settings import (
     check_share_prefixes,
 )
 from srl_envs.errors import ConfigError
-from srl_envs.reading.settings import Removed, refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread, with_defaults
 
 if TYPE_CHECKING:
     from srl_agents.credit.by_game import Credit
@@ -30,21 +31,13 @@ CRITICS = ("detached", "shared", "base", "adapter")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@with_defaults(iterations=2)
 class PPOSettings(TokenLossSettings, DiscountSettings):
     """Updates with a critic. Names are ours; `to_trl` translates them. Source: arXiv:1707.06347."""
 
     algorithm: Literal["ppo"] = "ppo"
-    iterations: int = 2
-    """Passes over one batch."""
     minibatches: int = 2
     """Optimizer steps per pass, each on its share of the rows; fewer if there are fewer rows."""
-    clip_low: float = 0.2
-    """Probability ratios are clipped at 1 - clip_low."""
-    kl_coef: float = 0.0
-    """Weight of the divergence from the reference, in nats per token; 0 computes no reference."""
-    kl_correction: bool = True
-    """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it,
-    which makes its gradient that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate")."""
     critic: Literal["detached", "shared", "base", "adapter"] = "detached"
     """What the value head reads: the policy's last hidden state without or with gradient, that of
     the frozen base, or that of an adapter of its own."""
@@ -52,19 +45,17 @@ class PPOSettings(TokenLossSettings, DiscountSettings):
     """Hidden units of the value head; 0 makes it linear."""
     critic_learning_rate: float = 1e-3
     """Step size of the critic."""
-    value_coef: float = 0.5
-    """Weight of the critic's loss."""
-    value_clip: float | None = 0.2
-    """Values that moved further than this in one update earn no more; None clips nothing."""
 
     removed: ClassVar[Removed] = {
+        "value_coef": (VALUE_COEF, "set training.critic_learning_rate"),
+        "value_clip": (VALUE_CLIP, "set training.critic_learning_rate"),
         "normalise_advantages": (True, "lower training.learning_rate"),
         "turn_trace": (None, "set training.trace"),
     }
 
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)
-        check_positive(self, "minibatches", "critic_learning_rate", "value_coef")
+        check_positive(self, "minibatches", "critic_learning_rate")
         check_not_negative(self, "clip_low", "kl_coef", "entropy_coef", "critic_width")
         if not self.kl_coef:
             unread = ("reference", "kl_correction")
@@ -74,8 +65,6 @@ class PPOSettings(TokenLossSettings, DiscountSettings):
         check_one_of("critic", self.critic, CRITICS)
         if self.clip_high is not None:
             check_not_negative(self, "clip_high")
-        if self.value_clip is not None:
-            check_positive(self, "value_clip")
         if not 0 < self.discount <= 1:
             raise ConfigError(f"discount={self.discount}: use more than 0, at most 1.")
         if not 0 <= self.trace <= 1:
@@ -139,7 +128,6 @@ class PPOSettings(TokenLossSettings, DiscountSettings):
             "estimator",
             "discount",
             "trace",
-            "baseline_decay",
             "estimator_options",
             "normalise",
         ):

@@ -43,7 +43,6 @@ class CollectiveTransport:
     Args:
         folder: has the publisher's address; all processes must see it. One publisher at a time.
         host: name or address of the publisher's machine, for readers.
-        backend: the library.
         patience_s: longest silence of the other side.
     """
 
@@ -52,10 +51,9 @@ class CollectiveTransport:
         folder: Path,
         *,
         host: str = "127.0.0.1",
-        backend: Backend = "gloo",
         patience_s: float = 60.0,
     ) -> None:
-        self.folder, self._host, self._backend = folder.absolute(), host, backend
+        self.folder, self._host = folder.absolute(), host
         self._patience_s = patience_s
         self._held: dict[str, Published[dict[str, torch.Tensor]]] = {}
         self._server: _Server | None = None
@@ -69,8 +67,7 @@ class CollectiveTransport:
     ) -> WeightUpdate:
         """See `Transport`."""
         update = described(version, tensors, previous, shown, str(self.folder))
-        place = "cpu" if self._backend == "gloo" else "cuda"
-        copies = {name: t.detach().to(place, copy=True) for name, t in sorted(tensors.items())}
+        copies = {name: t.detach().to("cpu", copy=True) for name, t in sorted(tensors.items())}
         self._held[str(version)] = Published(update, copies)
         try:
             if self._server is None:
@@ -113,10 +110,9 @@ class CollectiveTransport:
 
     def _receive(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         host, port = _where(_read_address(self.folder))
-        place = "cpu" if self._backend == "gloo" else "cuda"
         types = {spelled: dtype for dtype, spelled in DTYPES.items()}
         found = {  # first: without room here the publisher is not asked
-            header.name: torch.empty(header.shape, dtype=types[header.dtype], device=place)
+            header.name: torch.empty(header.shape, dtype=types[header.dtype])
             for header in sorted(update.tensors, key=lambda header: header.name)
         }
         with socket.create_connection((host, port), timeout=self._patience_s) as link:
@@ -148,11 +144,7 @@ class CollectiveTransport:
         """Publisher (0) and reader (1)."""
         own = _library.PrefixStore(f"pair/{number}", store)
         patience = timedelta(seconds=self._patience_s)
-        if self._backend == "gloo":
-            return _library.ProcessGroupGloo(own, rank, 2, patience)
-        options = _library.ProcessGroupNCCL.Options()
-        options._timeout = patience
-        return _library.ProcessGroupNCCL(own, rank, 2, options)
+        return _library.ProcessGroupGloo(own, rank, 2, patience)
 
 
 class _Server:

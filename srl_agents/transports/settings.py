@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
-from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.kinds import Kinds, KindSettings, Section, settings_of
 from srl_agents.transports.machine_memory import MEMORY
 from srl_envs.errors import ConfigError
 from srl_envs.reading.settings import Removed
@@ -30,15 +30,13 @@ _PATIENCE: Removed = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TransportSettings(ABC):
+class TransportSettings(KindSettings, ABC):
     """How new weights reach the engine: the base of every transport's settings."""
 
     crosses_processes: ClassVar[bool] = False
     """Whether another process on this machine can open what was published, by the same settings."""
-    kind: str
-    """Name of the transport, or its ``package.module:Class``."""
 
-    def require_machine(self, devices: Collection[str]) -> None:  # noqa: B027 - most need nothing
+    def require_machine(self, devices: Collection[str]) -> None:
         """Refuse a machine that cannot carry weights so, before anything heavy is loaded.
 
         Args:
@@ -134,25 +132,17 @@ class CollectiveSettings(TransportSettings):
     kind: str = "collective"
     host: str = "127.0.0.1"
     """Name or address of the trainer's machine, as readers reach it."""
-    backend: Literal["gloo", "nccl"] = "gloo"
-    """``gloo`` for the CPU. ``nccl`` between GPUs takes the same way and was never run."""
 
-    removed: ClassVar[Removed] = _PATIENCE
-
-    def __post_init__(self) -> None:
-        if self.backend not in ("gloo", "nccl"):
-            raise ConfigError(f"backend={self.backend!r}: use 'gloo' or 'nccl'.")
-
-    def require_machine(self, devices: Collection[str]) -> None:
-        """See `TransportSettings`; without torch."""
-        if self.backend == "nccl" and (fault := _no_gpu(devices, os.environ, DRIVER)):
-            raise ConfigError(f"transport.backend='nccl': {fault}. Use backend: gloo.")
+    removed: ClassVar[Removed] = {
+        **_PATIENCE,
+        "backend": ("gloo", "take transport {kind: cuda_ipc} between processes on one GPU"),
+    }
 
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
         """See `TransportSettings`; the folder holds the trainer's address."""
         from srl_agents.transports.collective import CollectiveTransport  # noqa: PLC0415
 
-        return CollectiveTransport(folder, host=self.host, backend=self.backend)
+        return CollectiveTransport(folder, host=self.host)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

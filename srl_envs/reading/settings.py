@@ -13,7 +13,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, runtime_checkable
 
@@ -42,6 +42,42 @@ class Converter(Protocol):
         Raises:
             ConfigError: the plain value is wrong; the message starts with ``place``.
         """
+
+
+def with_defaults(**values: Any) -> Callable[[type[T]], type[T]]:
+    """Give inherited settings of a class another default; stands below ``@dataclass``."""
+
+    def changed(kind: type[T]) -> type[T]:
+        hints = _inherited_hints(kind)
+        for name, value in values.items():
+            kind.__annotations__[name] = hints[name]
+            setattr(kind, name, value)
+        return kind
+
+    return changed
+
+
+def absent_unless_given(*names: str) -> Callable[[type[T]], type[T]]:
+    """Let inherited settings of a class be absent (None), which is their default there; stands below
+    ``@dataclass``."""
+
+    def changed(kind: type[T]) -> type[T]:
+        hints = _inherited_hints(kind)
+        for name in names:
+            kind.__annotations__[name] = hints[name] | None
+            setattr(kind, name, None)
+        return kind
+
+    return changed
+
+
+def _inherited_hints(kind: type) -> dict[str, Any]:
+    """Types of what a class inherits; its own names need not be resolvable yet."""
+    return {
+        name: hint
+        for base in kind.__mro__[:0:-1]
+        for name, hint in typing.get_type_hints(base, include_extras=True).items()
+    }
 
 
 def build(kind: type[T], data: Any, place: str) -> T:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from srl_agents.credit.estimators import BASELINE_DECAY
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
@@ -135,14 +136,14 @@ def test_a_potential_pays_minus_itself_before_the_first_turn(
     monkeypatch.syspath_prepend(tmp_path)
     training, metrics, episodes = run(
         tmp_path,
-        "credit={level: turn, estimator: role_baseline, baseline_decay: 0, potential: potentials:of}",
+        "credit={level: turn, estimator: role_baseline, potential: potentials:of}",
     )
     [credit] = training.parts.credit.state().values()  # of the one game
     state = credit["estimator"]
     for env_id, seat, learner, turn, mean, count in state["baselines"]:
         paid = [e.trajectories[seat].total_reward - (seat / 4 + 1.0) for e in episodes]
         assert (env_id, learner, turn, count) == ("public_goods-v0", "alice", 0, len(episodes))
-        assert mean == pytest.approx(np.mean(paid))
+        assert mean == pytest.approx((1 - BASELINE_DECAY ** len(paid)) * np.mean(paid))
     assert metrics["rows"] > 0
 
 

@@ -37,7 +37,6 @@ env_options: {{rows: 4, cols: 4, k: 3}}
 updates: {UPDATES}
 learners: [alice, bob]
 parameters: full
-full: {{snapshots_in_memory: 1}}
 rollout: {{start_states: 2, group_size: 3, max_new_tokens: 6}}
 opponents: {{mirror: 0, live: 1, past: 1}}
 training: {{learning_rate: 0.001, kl_coef: 0.02, optimizer: adamw_8bit}}

@@ -88,7 +88,7 @@ def test_an_unknown_price_is_unknown_and_weights_here_cost_nothing(
 def test_impossible_numbers_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (
         ["plan", "nim", "--agent=tiny", "--reply-tokens", "0"],
-        ["plan", "nim", "--agent=tiny", "--seconds-per-reply", "0"],
+        ["plan", "nim", "--agent=tiny", "--seconds-per-reply", "3"],
         ["plan", "nim", "--agent=tiny", "--max-new-tokens", "100000"],
         ["plan", "nim"],
         ["plan", "--agent=tiny"],

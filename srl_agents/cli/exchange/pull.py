@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, ParentOptions, RepositoryOptions
+from srl_agents.cli.options import JSONOptions, RepositoryOptions, ResultOptions
 from srl_agents.records import plain_json
 
 DESCRIPTION = """Fetch what `srl push` shared: a run with its adapters, or a board with its bundles.
@@ -23,7 +24,7 @@ Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PullOptions(RepositoryOptions, ParentOptions, JSONOptions):
+class PullOptions(RepositoryOptions, ResultOptions, JSONOptions):
     """What to fetch, and where to."""
 
 
@@ -36,7 +37,7 @@ def main(argv: list[str]) -> int:
     from srl_agents.cli.exchange.received import pulled
 
     folder, notes = pulled(
-        Hub(name, sends=False, quiet=options.json), options.out, revision or None
+        Hub(name, sends=False, quiet=options.json), options.out or Path(), revision or None
     )
     if options.json:
         print(plain_json({"folder": str(folder), "notes": notes}))

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, PlotOptions, RunsOptions
+from srl_agents.cli.options import JSONOptions, PlotOptions, RunsOptions, SeedsOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -29,15 +29,14 @@ Examples:
   srl league crossplay runs/quickstart-tiny-seed0 runs/quickstart-tiny-seed1
   srl league crossplay runs/a runs/b runs/c --seeds 64 --plot matrix.svg --json
 """
+SEEDS = 32
+"""Per two players, where no number is given."""
 _CELL, _LEFT, _TOP = 76, 190, 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossPlayOptions(PlotOptions, JSONOptions, RunsOptions):
+class CrossPlayOptions(SeedsOptions, PlotOptions, JSONOptions, RunsOptions):
     """Who plays, and how much."""
-
-    seeds: int = 32
-    """For each two players; each is played in all seat rotations."""
 
 
 def crossplay(argv: list[str]) -> int:
@@ -45,8 +44,9 @@ def crossplay(argv: list[str]) -> int:
     options = read_options(
         CrossPlayOptions, command="srl league crossplay", description=DESCRIPTION, argv=argv
     )
-    if options.seeds < 1:
-        raise ConfigError(f"--seeds {options.seeds}: use 1 or more.")
+    seeds = SEEDS if options.seeds is None else options.seeds
+    if seeds < 1:
+        raise ConfigError(f"--seeds {seeds}: use 1 or more.")
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"--plot {options.plot}: expected a file that ends in .svg.")
     if options.plot is not None and not options.plot.parent.is_dir():
@@ -64,7 +64,7 @@ def crossplay(argv: list[str]) -> int:
             print(f"\r{done} of {count} matches", end="", file=sys.stderr)
 
     try:
-        found = cross_play(recipe, players, options.seeds, show_progress)
+        found = cross_play(recipe, players, seeds, show_progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             "interrupted. Nothing is kept; the same command begins again."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import RunFolderOptions
+from srl_agents.cli.options import ResultOptions, RunFolderOptions
 from srl_agents.league.store.history import LeagueStore
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
@@ -38,11 +38,8 @@ ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class ExportOptions(RunFolderOptions):
-    """Store to export, and folder to write to."""
-
-    out: Path
-    """Folder to write to; must be absent or empty."""
+class ExportOptions(RunFolderOptions, ResultOptions):
+    """Store to export, and folder to write to, which must be absent or empty."""
 
 
 def export(argv: list[str]) -> int:
@@ -50,6 +47,8 @@ def export(argv: list[str]) -> int:
     options = read_options(
         ExportOptions, command="srl league export", description=DESCRIPTION, argv=argv
     )
+    if options.out is None:
+        raise ConfigError("give --out: the folder to write to, absent or empty.")
     path = options.run / STORE if options.run.is_dir() else options.run
     rows = write_parquet(path, options.out)
     print(f"{rows} rows of seats, and the agents, are in {options.out}")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 
 from srl_agents.cli.command_line import read_options
@@ -35,7 +33,6 @@ The interval of a comparison is clustered by seed: mirrored games of one seed co
 Examples:
   srl league status runs/quickstart-tiny-seed0
   srl league status runs/quickstart-tiny-seed0 --diagnostics
-  srl league status runs/population-connect-four-seed0 --watch 2
 """
 _PIPED_COLUMNS = 120
 Names = dict[str, str]
@@ -48,8 +45,6 @@ class StatusOptions(RunFolderOptions, JSONOptions):
 
     diagnostics: bool = False
     """Show equilibrium, cyclic share and exploiters too."""
-    watch: float = 0.0
-    """Seconds between two looks at a run that goes on; 0 looks once."""
 
 
 def status(argv: list[str]) -> int:
@@ -57,14 +52,7 @@ def status(argv: list[str]) -> int:
     options = read_options(
         StatusOptions, command="srl league status", description=DESCRIPTION, argv=argv
     )
-    if options.watch < 0 or (options.watch and options.json):
-        raise ConfigError("--watch takes seconds above 0 and goes with tables, not with --json.")
     path = options.run / STORE if options.run.is_dir() else options.run
-    if options.watch:
-        with Live(console=Console(), auto_refresh=False) as live:
-            while True:  # until Ctrl-C
-                live.update(_look(path, options), refresh=True)
-                time.sleep(options.watch)
     if options.json:
         with LeagueStore(path, mode="read") as store:
             statuses = read_status(store, with_diagnostics=options.diagnostics)
@@ -86,14 +74,13 @@ def _look(path: Path, options: StatusOptions) -> RenderableType:
         statuses = read_status(store, with_diagnostics=options.diagnostics)
         agents = {agent.agent_id: agent for agent in store.agents()}
         playing = len(store.leases())
-    if not options.watch:
-        _require(statuses, path)
+    _require(statuses, path)
     parts: list[RenderableType] = []
     for found in statuses:
         parts += show(found, agents)
     if playing:
         parts.append(f"{playing} matches are being played")
-    return Group(*parts) if parts else "no evaluation matches yet"
+    return Group(*parts)
 
 
 def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.league.crossplay import text_of
-from srl_agents.cli.options import JSONOptions, RunFolderOptions
+from srl_agents.cli.options import JSONOptions, RunFolderOptions, SeedsOptions
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -25,14 +25,13 @@ Examples:
   srl league swap runs/roles-hanabi-seed0
   srl league swap runs/roles-hanabi-seed0 --seeds 128 --json
 """
+SEEDS = 64
+"""Of each game, where no number is given."""
 
 
 @dataclass(frozen=True)
-class SwapOptions(RunFolderOptions, JSONOptions):
+class SwapOptions(SeedsOptions, RunFolderOptions, JSONOptions):
     """Whose seats, and how much is played."""
-
-    seeds: int = 64
-    """Of each game; each is played in own seats, in exchanged ones, and by what the learners began as."""
 
 
 def swap(argv: list[str]) -> int:
@@ -40,8 +39,9 @@ def swap(argv: list[str]) -> int:
     options = read_options(
         SwapOptions, command="srl league swap", description=DESCRIPTION, argv=argv
     )
-    if options.seeds < 2:
-        raise ConfigError(f"--seeds {options.seeds}: use 2 or more; an interval needs them.")
+    seeds = SEEDS if options.seeds is None else options.seeds
+    if seeds < 2:
+        raise ConfigError(f"--seeds {seeds}: use 2 or more; an interval needs them.")
     from srl_agents.league.ratings.transfer import mean_of_independent
     from srl_agents.training.swap_test import numbers, swap_test
 
@@ -50,7 +50,7 @@ def swap(argv: list[str]) -> int:
             print(f"\r{done} of {count} matches", end="", file=sys.stderr)
 
     try:
-        found = swap_test(options.run, options.seeds, show_progress)
+        found = swap_test(options.run, seeds, show_progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             "interrupted. Nothing is kept; the same command begins again."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from srl_agents.agents.grammar import HUMAN
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.person.keyboard import PauseGameError
+from srl_agents.closing_server import AddressOptions
 
 if TYPE_CHECKING:
     from srl_agents.cli.pages.desk.questions import Desk
@@ -30,6 +31,8 @@ Examples:
 """
 
 
+PORT = 8009
+"""Where no port is named."""
 _LAST_LOOK_S = 5.0
 """How long a page has to fetch the result of the last game."""
 
@@ -82,13 +85,8 @@ def table_in_the_browser() -> Iterator[tuple[Desk, str]]:
 
 
 @dataclass(frozen=True)
-class ServeHumanOptions:
+class ServeHumanOptions(AddressOptions):
     """Address of the page that you answer on."""
-
-    host: str = "127.0.0.1"
-    """Address that it listens on. Any client that reaches it can answer for you."""
-    port: int = 8009
-    """0 takes a free one."""
 
 
 def main(argv: list[str]) -> int:
@@ -100,7 +98,7 @@ def main(argv: list[str]) -> int:
     from srl_agents.cli.pages.desk.handler import desk_server
     from srl_agents.cli.pages.desk.questions import Desk
 
-    with desk_server(Desk(), options.host, options.port) as url:
+    with desk_server(Desk(), options.host, PORT if options.port is None else options.port) as url:
         agent = f"openai:{HUMAN}@{url}/v1"
         print(
             f"open {url} and wait for questions\n"

@@ -21,7 +21,7 @@ from srl_agents.caching.simulation.routing import Routing
 from srl_agents.caching.simulation.summary import first_token_times, report, token_gaps
 from srl_agents.caching.simulation.traces import TOKENS_PER_BLOCK, Trace, read_trace, with_sessions
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, PlotOptions
+from srl_agents.cli.options import DeviceOptions, JSONOptions, PlotOptions
 from srl_agents.cli.plan.quantile_figure import Curve, quantile_figure
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
@@ -42,10 +42,14 @@ Examples:
 """
 
 MOST_CAPACITY_TOKENS = 10**15
+DEVICE = "h100"
+"""Replayed on where no device is named."""
+MFU = 0.5
+"""Share of the device's peak that reading prompts reaches; prefill chunks are as large as 60 % of it need."""
 
 
 @dataclass(frozen=True)
-class KVOptions(PlotOptions, JSONOptions):
+class KVOptions(DeviceOptions, PlotOptions, JSONOptions):
     """What is replayed, and on what."""
 
     trace: Annotated[Path, tyro.conf.arg(metavar="FILE")]
@@ -62,8 +66,6 @@ class KVOptions(PlotOptions, JSONOptions):
     """lru, segmented-lru, decayed-lfu, s3-fifo, learned, or oracle (one node)."""
     routing: Routing = "affinity"
     """Which node reads a prompt."""
-    patience: float = PATIENCE
-    """Of affinity, which is the conductor's rule: 0 spreads the work; more follows prefixes further."""
     known: Known = "nothing"
     """What the policy learns of sessions: nothing, sessions, or also when they end. Traces without sessions
     have them derived from their prefixes."""
@@ -71,11 +73,6 @@ class KVOptions(PlotOptions, JSONOptions):
     """Between nodes: rdma, tcp, none, or a rate such as 12GB/s."""
     model: str = "7b"
     """7b, 14b (Qwen2.5), or a model's config.json."""
-    device: str = "h100"
-    """a100, h100 or h200."""
-    mfu: float = 0.5
-    """Share of the device's peak that reading prompts reaches; prefill chunks are as large as 60 % of it
-    need."""
     speed: float = 1.0
     """Replay arrivals so many times faster."""
     fail: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NODE@SECOND")] = ()
@@ -132,16 +129,16 @@ def cluster_of(options: KVOptions) -> Cluster:
     shape = hardware.model_shape(options.model)
     return Cluster(
         shape=shape,
-        device=hardware.device(options.device, options.mfu),
+        device=hardware.device(options.device or DEVICE, MFU),
         tiers=_tiers(options, shape.kv_bytes_per_token),
         policy=options.policy,
         nodes=options.nodes,
         prefill_nodes=options.prefill_nodes,
         link=hardware.parse_link(options.link),
         routing=options.routing,
-        patience=options.patience,
+        patience=PATIENCE,
         known=options.known,
-        minimum_mfu=0.6 * options.mfu,
+        minimum_mfu=0.6 * MFU,
         speed=options.speed,
         objectives=Objectives(first_token_s=options.ttft_s, between_tokens_s=options.tbt_s),
         admission=options.admission,

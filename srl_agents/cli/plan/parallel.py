@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions
+from srl_agents.cli.options import DeviceOptions, JSONOptions
 from srl_agents.memory.architecture import shipped
 from srl_agents.memory.devices import target_of
 from srl_agents.memory.parallel_sizing import PLACEMENTS, Learns, Sizing, size_up
@@ -26,9 +26,12 @@ Examples:
   srl plan parallel --models qwen2.5-32b --cards 16 --device a100-80gb
 """
 
+DEVICE = "h100-80gb"
+"""Planned for where no device is named."""
+
 
 @dataclass(frozen=True)
-class ParallelOptions(JSONOptions):
+class ParallelOptions(DeviceOptions, JSONOptions):
     """Model, devices and batch to plan for."""
 
     models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (
@@ -38,8 +41,6 @@ class ParallelOptions(JSONOptions):
     """Names of shipped architectures."""
     cards: int = 64
     """In all, of one kind."""
-    device: str = "h100-80gb"
-    """A device's name, or a size."""
     learn: Learns = "full"
     """All weights of policy and value model, or adapters of them."""
 
@@ -55,7 +56,7 @@ def main(argv: list[str]) -> int:
         )
     from srl_agents.memory.architecture import published
 
-    target, found = target_of(options.device), []
+    target, found = target_of(options.device or DEVICE), []
     for name in options.models:
         model = published(name)
         if model is None:
@@ -79,7 +80,7 @@ def _show(found: list[Sizing], options: ParallelOptions) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{options.cards} cards of {options.device}, GB per card")
+    table = Table(title=f"{options.cards} cards of {options.device or DEVICE}, GB per card")
     for name in (
         "model",
         "placement",

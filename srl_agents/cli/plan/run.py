@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, PlotOptions, RecipeOptions
+from srl_agents.cli.options import DeviceOptions, JSONOptions, PlotOptions, RecipeOptions
 from srl_agents.memory.devices import DEVICES, Target, target_of
 from srl_agents.memory.planner import Plan, plan
 from srl_agents.records import plain_json
@@ -27,13 +27,14 @@ Examples:
   srl plan qwen2.5-7b-80gb --rehearse
 """
 
+DEVICE = "a100-80gb"
+"""Planned for where no device is named."""
+
 
 @dataclass(frozen=True)
-class PlanOptions(RecipeOptions, PlotOptions, JSONOptions):
+class PlanOptions(RecipeOptions, DeviceOptions, PlotOptions, JSONOptions):
     """What is planned, and for what."""
 
-    device: str = "a100-80gb"
-    """A device's name, cpu, or a size."""
     prompt_tokens: int | None = None
     """Longest prompt, instead of what a bot reads in a few episodes."""
     processes: int | None = None
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> int:
     options = read_options(PlanOptions, command="srl plan", description=DESCRIPTION, argv=argv)
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"plot={options.plot}: expected a file that ends in .svg.")
-    target = target_of(options.device)
+    target = target_of(options.device or DEVICE)
     if options.rehearse:
         _check_rehearsal(options, target)
     made = plan_of(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import ParentOptions
+from srl_agents.cli.options import ResultOptions
 from srl_agents.cli.scaffold.packages import KINDS, write
 
 DESCRIPTION = f"""Write a small package that passes its kit at once; then change what it does.
@@ -26,7 +27,7 @@ Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewOptions(ParentOptions):
+class NewOptions(ResultOptions):
     """What is written, and where."""
 
     kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="KIND")]
@@ -38,7 +39,7 @@ class NewOptions(ParentOptions):
 def main(argv: list[str]) -> int:
     """Run the command; see `srl new --help`."""
     options = read_options(NewOptions, command="srl new", description=DESCRIPTION, argv=argv)
-    folder = write(options.kind, options.name, options.out)
+    folder = write(options.kind, options.name, options.out or Path())
     kind = KINDS[options.kind]
     print(f"{folder}: a package of the kind {options.kind}. What to do next:")
     print(f"  pip install --editable {folder}")

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from srl_agents.engines.endpoint.prices import Price
-from srl_agents.engines.protocol import ReplySettings, StopTextSettings
+from srl_agents.engines.protocol import ConcurrencySettings, ReplySettings, StopTextSettings
 from srl_agents.records import canonical_json
 from srl_envs.errors import ConfigError
 
@@ -87,11 +87,9 @@ class ServedModelSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestSettings:
+class RequestSettings(ConcurrencySettings):
     """How many requests are sent at once, and how long each may take."""
 
-    concurrency: int = 16
-    """Requests to one model behind an endpoint at once."""
     timeout_s: float = 120.0
     """Seconds for one try of one reply: until all of it is there."""
     deadline_s: float = 600.0

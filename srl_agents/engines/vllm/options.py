@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srl_agents.closing_server import AddressOptions
 from srl_agents.engines.vllm.cache import VLLMCache
 from srl_agents.engines.vllm.memory_share import require_share
 from srl_envs.errors import ConfigError
@@ -71,15 +72,11 @@ class VLLMStartOptions(VLLMOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLLMServerSettings(VLLMStartOptions):
+class VLLMServerSettings(VLLMStartOptions, AddressOptions):
     """How one vLLM server is started."""
 
     model: str
     """Folder of the base model."""
-    host: str = "127.0.0.1"
-    """Address that it listens on. Every program that reaches it can load adapters, so keep it local."""
-    port: int = 0
-    """0 takes a free one."""
     lora_rank: int = 8
     """Largest rank of an adapter; 0 serves only the base."""
     max_running: int = 64
@@ -89,7 +86,7 @@ class VLLMServerSettings(VLLMStartOptions):
 
     def __post_init__(self) -> None:
         VLLMStartOptions.__post_init__(self)
-        if not 0 <= self.port < 65536:
+        if self.port is not None and not 0 <= self.port < 65536:
             raise ConfigError(f"port={self.port}: use 1 to 65535, or 0 for a free one.")
         if self.max_running < 1:
             raise ConfigError(f"max_running={self.max_running}: use 1 or more.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
 from srl_agents.engines.endpoint.settings import is_address, without_credentials
-from srl_agents.engines.protocol import ObjectiveSettings
+from srl_agents.engines.protocol import ConcurrencySettings, ObjectiveSettings
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm.memory_share import BESIDE_TRAINER
 from srl_agents.engines.vllm.options import VLLMStartOptions, server_settings
@@ -21,6 +21,7 @@ from srl_agents.interrupts import EventLoop
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, gather
 from srl_envs.foreign_code import refuse
+from srl_envs.reading.settings import with_defaults
 
 if TYPE_CHECKING:
     from srl_agents.engines.protocol import Engine, GenerationRequest
@@ -41,11 +42,10 @@ _MUCH = 2**17
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLLMEngineSettings(EngineSettings):
+@with_defaults(concurrency=256)
+class VLLMEngineSettings(EngineSettings, ConcurrencySettings):
     """How a run uses vLLM as its engine."""
 
-    concurrency: int = 256
-    """Requests at vLLM at once; the others wait in this process."""
     logprob_bound: float | None = None
     """Largest mean difference between vLLM's log-probabilities of a fixed text and the trainer's, in nats per
     token; a vLLM beyond it serves another model and is refused. None takes what rounding explains for the two

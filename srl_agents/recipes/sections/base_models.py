@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import require_model
-from srl_agents.engines.settings import ENGINE, EngineSettings
-from srl_agents.league.curricula import CURRICULUM, CurriculumSettings
+from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
+from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
 from srl_agents.league.settings import require, require_weight
 from srl_agents.memory.placements import Placement, PlacementFacts
 from srl_agents.recipes.sections import other_names
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
+from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.transports.settings import DRIVER
 from srl_envs.errors import ConfigError
 from srl_envs.reading.recovery import STAND_IN
-from srl_envs.reading.settings import describe
+from srl_envs.reading.settings import Removed, absent_unless_given, describe
 
 Parameters = Literal["lora", "full"]
 DType = Literal["auto", "float32", "bfloat16"]
 Quantization = Literal["none", "nf4"]
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
+FROZEN_IN_MEMORY = 2
+"""Most frozen versions of whole weights that are in memory at once; the others wait on disk."""
 RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
@@ -88,57 +91,58 @@ class LoRASettings:
         require(0 < self.alpha <= 1e6, f"alpha={self.alpha}: use more than 0, at most 1e6.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LearnerSettings:
+    """How the learners of a base are made and trained. Without slots, so that others may derive from it."""
+
+    parameters: Parameters = "lora"
+    """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
+    weights. ``docs/guides/choose_a_trainer.md`` has the costs of both."""
+    dtype: DType = "auto"
+    """Of the frozen base: ``auto`` is bfloat16 above 1e9 parameters, else float32. Adapters, their
+    gradients and probabilities are float32 always, and whole weights learn only in float32."""
+    quantization: Quantization = "none"
+    """``nf4`` keeps the linear layers of the frozen base in 4 bits (QLoRA, arXiv:2305.14314), on a GPU and on
+    the CPU; only with ``parameters: lora``."""
+    attention: Attention = "auto"
+    """What computes attention while learning; ``auto`` is transformers' choice. The embedded engine has
+    its own."""
+    device: str = "auto"
+    """``auto`` takes a GPU where there is one, else the CPU. All bases are on one device where
+    ``memory.budget_gib`` is set."""
+    prompt: PromptSettings = field(default_factory=PromptSettings)
+    """Prompt that learners read before each observation."""
+    lora: LoRASettings = field(default_factory=LoRASettings)
+    """Shape of the learners' adapters; only with ``parameters: lora``."""
+    training: Annotated[AlgorithmSettings, TRAINING] = field(default_factory=GRPOSettings)
+    """How learners are updated; its ``algorithm`` selects its settings."""
+    engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
+    """Engine that samples replies; its ``kind`` selects its settings."""
+    curriculum: Annotated[CurriculumSettings, CURRICULUM] = field(default_factory=FixedShares)
+    """How training is shared out among games and levels; its ``kind`` selects its settings."""
+
+
+def given_of(own: ModelSettings) -> dict[str, Any]:
+    """Those of `LearnerSettings` that a base has of its own."""
+    found = {part.name: getattr(own, part.name) for part in fields(LearnerSettings)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FullSettings:
-    """Settings of whole weights."""
-
-    snapshots_in_memory: int = 2
-    """Most frozen versions that are in memory at once; the others wait on disk. One batch plays no
-    more of them than that."""
-
-    def __post_init__(self) -> None:
-        require(
-            self.snapshots_in_memory >= 1,
-            f"snapshots_in_memory={self.snapshots_in_memory}: use 1 or more.",
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelSettings:
-    """One base of several; what is absent here follows the recipe."""
+@absent_unless_given(*(part.name for part in fields(LearnerSettings)))
+class ModelSettings(LearnerSettings):
+    """One base of several; what is absent here follows the recipe, and a section is given whole."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
+    removed: ClassVar[Removed] = {"full": (None, "leave it to SRL")}
     model: str = field(metadata={STAND_IN: "tiny"})
     """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
     learners: int | tuple[str, ...] = 1
     """Names of those that learn on this base, or how many, called NAME_1, NAME_2, ... by the section's
     name."""
-    parameters: Parameters | None = None
-    """``lora`` or ``full``, instead of the recipe's."""
-    dtype: DType | None = None
-    """Number type of the frozen base, instead of the recipe's."""
-    quantization: Quantization | None = None
-    """``none`` or ``nf4``, instead of the recipe's."""
-    attention: Attention | None = None
-    """What computes attention while learning, instead of the recipe's."""
-    device: str | None = None
-    """Where the base and its learners are, instead of the recipe's; ``memory.budget_gib`` requires one device
-    for all."""
-    prompt: PromptSettings | None = None
-    """Prompt of this base's learners, instead of the recipe's."""
-    lora: LoRASettings | None = None
-    """Instead of the recipe's, whole."""
-    full: FullSettings | None = None
-    """Instead of the recipe's, whole."""
-    engine: Annotated[EngineSettings, ENGINE] | None = None
-    """Instead of the recipe's, whole."""
-    training: Annotated[AlgorithmSettings, TRAINING] | None = None
-    """Instead of the recipe's, whole."""
     environments: dict[str, float] | None = None
     """Game of ``environments`` -> share of these learners' training matches, relative to the others'; they
     never train in games that are absent here. Instead of the games' ``weight``."""
-    curriculum: Annotated[CurriculumSettings, CURRICULUM] | None = None
-    """Instead of the recipe's, whole."""
 
     def __post_init__(self) -> None:
         for game, weight in (self.environments or {}).items():
@@ -167,25 +171,23 @@ class Base:
     learners: tuple[str, ...]
     """Names."""
     parameters: Parameters
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     dtype: DType
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     quantization: Quantization
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     attention: Attention
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     device: str
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     prompt: PromptSettings
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     lora: LoRASettings
-    """See `ModelSettings`."""
-    full: FullSettings
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     engine: EngineSettings
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     training: AlgorithmSettings
-    """See `ModelSettings`."""
+    """See `LearnerSettings`."""
     first_adapters: dict[str, str] = field(default_factory=dict)
     """Learner -> folder of the adapter that it begins as."""
     placement: Placement
@@ -220,10 +222,6 @@ class Base:
     def _check_parameters(self) -> None:
         """Refuse settings of one kind of weights in a recipe with the other."""
         if self.parameters == "lora":
-            require(
-                self.full == FullSettings(),
-                "full: parameters 'lora' train no whole weights; set parameters to 'full'.",
-            )
             return
         require(self.parameters == "full", f"parameters={self.parameters!r}: use 'lora' or 'full'.")
         require(

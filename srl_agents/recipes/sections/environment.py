@@ -8,11 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.matchmaking.row_passes import NO_ROWS, RowCounts
 from srl_agents.records import canonical_json
+from srl_agents.rewards.settings import RewardSettings
 from srl_envs import make
 from srl_envs.errors import ConfigError
 from srl_envs.reading.recovery import STAND_IN
+from srl_envs.reading.settings import with_defaults
 
 Wrappers = tuple[dict[str, Any], ...]
 _NOT_OPTIONS = {
@@ -26,19 +29,44 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings:
-    """A run's name and randomness. Without slots, so that recipes may derive from it."""
+class NamedSettings:
+    """A name in results. Without slots, so that other settings may derive from it."""
 
-    name: str = field(metadata={STAND_IN: "unnamed"})
-    """Names the run's folder."""
+    name: str = ""
+    """What tables, metrics and matches call it; of a run its folder, which has no default. If absent: a
+    game's id, of which two entries need names; of an agent ``bot:NAME``, the adapter folder's name or the
+    model's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """Processes beside the run's own. Without slots, so that other settings may derive from it."""
+
+    workers: int = 0
+    """Processes that play. Of a population 0 plays in the league's own; in ``ray`` 2 unless given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSettings:
+    """Randomness. Without slots, so that other settings may derive from it."""
+
     seed: int = 0
-    """Root of all randomness of the run: of its schedule, of sampling and of learning."""
+    """Root of all randomness of the run: of its schedule, of sampling and of learning. Of several bounds that
+    exploiters of other seeds give, the largest is the best one known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+@with_defaults(name=field(metadata={STAND_IN: "unnamed"}))
+class RunSettings(NamedSettings, SeedSettings):
+    """A run's name and randomness. Without slots, so that recipes may derive from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GameOptions:
     """How a game is made. Without slots, so that other settings may derive from it."""
 
+    env: str = ""
+    """Registered environment id. It has no default: only a recipe with ``environments`` leaves it out."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of `srl_envs.make`, in training and evaluation alike."""
     wrappers: tuple[dict[str, Any], ...] = ()
@@ -46,6 +74,18 @@ class GameOptions:
     evaluation alike: ``kind`` and arguments."""
     teams: tuple[int, ...] = ()
     """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaySettings:
+    """What credit sees of a game's rewards. Without slots, so that other settings may derive from it."""
+
+    credit: CreditSettings = field(default_factory=CreditSettings)
+    """How rewards become advantages. Absent in an entry of ``environments``: by the recipe's ``credit``, with
+    the game's own mode where that names none."""
+    rewards: RewardSettings | None = None
+    """What counts how much in what credit sees. Absent: what the environment pays; in an entry of
+    ``environments`` the recipe's ``rewards``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

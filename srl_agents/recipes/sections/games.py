@@ -13,10 +13,12 @@ from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.row_passes import RowCounts
 from srl_agents.league.modes import resolve
-from srl_agents.league.settings import OpponentSettings, require, require_weight
+from srl_agents.league.settings import BotWeightSettings, OpponentSettings, require, require_weight
 from srl_agents.recipes.sections.base_models import NAME, is_name
 from srl_agents.recipes.sections.environment import (
     GameOptions,
+    NamedSettings,
+    PaySettings,
     Surroundings,
     Wrappers,
     match_options,
@@ -27,34 +29,26 @@ from srl_agents.rewards.settings import RewardSettings
 from srl_envs import spec
 from srl_envs.core import Mode
 from srl_envs.errors import ConfigError, SRLError
+from srl_envs.reading.settings import absent_unless_given
 from srl_envs.registry import adopt, no_bot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GameSettings(GameOptions):
+@absent_unless_given("credit", "bots")
+class GameSettings(NamedSettings, GameOptions, PaySettings, BotWeightSettings):
     """One of several games of a recipe."""
 
-    env: str
-    """Registered environment id."""
-    name: str = ""
-    """What tables and metrics call it; the id if absent. Two entries with one id need names."""
     weight: float = 1.0
     """Share of training matches, relative to the others'; 0: learners are measured in it and never train
     in it."""
     levels: tuple[dict[str, Any], ...] = ()
     """Options that are laid over these only in training, from easy to hard, for example
     [{difficulty: 1}, {difficulty: 3}]; evaluation has ``env_options``."""
-    credit: CreditSettings | None = None
-    """How its rewards become advantages. Absent: by the recipe's ``credit``, with the game's own mode
-    where that names none."""
-    rewards: RewardSettings | None = None
-    """What counts how much in what credit sees; absent: the recipe's ``rewards``."""
-    bots: dict[str, float] | None = None
-    """Bots that learners meet in training -> weight; absent: ``opponents.bots``."""
     rated_against: tuple[str, ...] | None = None
     """Bots that learners are measured against; absent: ``evaluation.bots``."""
 
     def __post_init__(self) -> None:
+        require(bool(self.env), "env: name the game; it has no default.")
         require_weight("weight", self.weight, " (measured, never trained)")
         require(not self.name or is_name(self.name), f"name={self.name!r}: use {NAME}.")
         rated = self.rated_against or ()

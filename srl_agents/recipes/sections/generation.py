@@ -12,8 +12,17 @@ RESTARTS = 3
 """How often in a row, without a match that ended, the process is started again."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PatienceSettings:
+    """When a process is taken for dead. Without slots, so that other settings may derive from it."""
+
+    patience_s: float = 600.0
+    """Seconds for a process to start, and without a match that ends, or in ``ray`` a sign of life of the
+    trainer's, before it is taken for dead and another one is started."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GenerationSettings:
+class GenerationSettings(PatienceSettings):
     """Another process, with its own copy of the base, plays the matches of later updates meanwhile.
 
     An update's matches are ordered with the versions that are live ``ahead`` updates before it, and it waits
@@ -36,8 +45,6 @@ class GenerationSettings:
     refill_limit: int = 0
     """Further start states that a learner may play per update in place of flat groups, in which all
     attempts were paid the same."""
-    patience_s: float = 600.0
-    """Seconds in which no match ends, and the start of the process, before it is taken for dead."""
 
     removed: ClassVar[Removed] = {
         "restarts": (RESTARTS, "start the run again, which goes on from its last checkpoint")

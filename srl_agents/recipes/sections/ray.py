@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from srl_agents.league.settings import require
-from srl_envs.reading.settings import Removed
+from srl_agents.recipes.sections.environment import WorkerSettings
+from srl_agents.recipes.sections.generation import PatienceSettings
+from srl_envs.reading.settings import Removed, with_defaults
 
 PART_MATCHES = 16
 """Matches of a part in recipes without this setting."""
@@ -16,15 +18,14 @@ without an update in between: more of either is the part's or the recipe's fault
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RaySettings:
+@with_defaults(workers=2)
+class RaySettings(WorkerSettings, PatienceSettings):
     """Who trains and plays where with ``srl train --ray``; without the flag these settings have no effect.
 
     The trainer is one process, on a node that sees the run's folder. A worker is one process with its own
     base and engine. It plays parts of ``asynchronous.part_matches`` matches, each leased to it for a time.
     """
 
-    workers: int = 2
-    """Processes that play."""
     cpus: float = 1.0
     """CPUs that each of them takes from the cluster; each has as many threads, at least one."""
     gpus: float = 0.0
@@ -36,9 +37,6 @@ class RaySettings:
     lease_s: float = 600.0
     """Seconds for one part, and for the weights before it; then it is played by another worker, and the
     one that has it is ended."""
-    patience_s: float = 600.0
-    """Seconds for room and the start of a process, and without a sign of life of the trainer's; then another
-    one is started, and the trainer goes on from the last checkpoint."""
 
     removed: ClassVar[Removed] = {
         "threads": (1, "set ray.cpus"),

@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from srl_agents.league.settings import require
+from srl_agents.league.settings import RoundSettings, require
 from srl_agents.sharing.exchange_settings import ExchangeSettings
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.supervised.sft_settings import SFTSettings
-from srl_envs.reading.settings import Removed, refuse_unread
+from srl_envs.reading.settings import Removed, refuse_unread, with_defaults
 
 TURNS = 2
 """Most turns of one demonstration, from the beginning of its episode; ``max_tokens`` limits all of them."""
 
+WINDOW = 10
+"""Updates after which an episode is too old to be shown."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SharingSettings:
+@with_defaults(every=5)
+class SharingSettings(RoundSettings):
     """Learners are shown the best recent training episodes of others, or learn from all rows of others."""
 
     kind: Literal["demonstrations", "sft", "dpo", "rollouts"]
     """``demonstrations``: as examples in its prompt; ``sft``: it imitates their replies; ``dpo``: it
     learns from pairs that their attempts made; ``rollouts``: in every update rows of others at states that
     both met join its batch, weighed by capability and probability."""
-    every: int = 5
-    """Updates between two rounds. This setting and those below are not for ``rollouts``."""
     top: int = 4
     """Episodes (pairs, for dpo) that a learner is shown per round, the best of all others'."""
-    window: int = 10
-    """Updates after which an episode is too old to be shown."""
     max_tokens: int = 256
     """Only demonstrations: most tokens that they add to a prompt; the best are taken first."""
     steps: int = 1
@@ -40,14 +40,17 @@ class SharingSettings:
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
     """Only rollouts: weights of the rows of others."""
 
-    removed: ClassVar[Removed] = {"turns": (TURNS, "set sharing.max_tokens")}
+    removed: ClassVar[Removed] = {
+        "turns": (TURNS, "set sharing.max_tokens"),
+        "window": (WINDOW, "lower sharing.every"),
+    }
 
     def __post_init__(self) -> None:
-        for name in ("every", "top", "window", "max_tokens", "steps"):
+        for name in ("every", "top", "max_tokens", "steps"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
         if self.kind == "rollouts":
-            names = ("every", "top", "window", "max_tokens", "steps", "sft", "dpo")
+            names = ("every", "top", "max_tokens", "steps", "sft", "dpo")
             refuse_unread(self, *names, because="rollouts are exchanged in every update")
             return
         refuse_unread(self, "exchange", because=f"kind {self.kind!r} exchanges no rows")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
-from srl_agents.league.settings import require
+from srl_agents.league.settings import UpdatesSettings, require
 from srl_agents.trainers.supervised.sft_settings import SFTSettings
+from srl_envs.reading.settings import Removed, with_defaults
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WarmStartSettings:
+@with_defaults(updates=60)
+class WarmStartSettings(UpdatesSettings):
     """Bots play each other, and every learner imitates their replies, or those of recorded games; then the
     league begins."""
 
@@ -21,16 +23,16 @@ class WarmStartSettings:
     of people, or of any other players, on the training split."""
     recorded_seats: tuple[int, ...] = ()
     """Whose replies of recorded games are imitated, counted from 0; those of all seats if absent."""
-    imitate: tuple[str, ...] = ()
-    """Bots whose replies are imitated; all of them if absent."""
     keep: Literal["all", "best"] = "all"
     """``best``: only replies of seats with the best outcome of their table, draws included."""
     episodes: int = 128
     """Games that the bots play, if there are any, on seeds of the training split."""
-    updates: int = 60
-    """Optimizer steps per learner."""
     training: SFTSettings = field(default_factory=SFTSettings)
     """How learners imitate."""
+
+    removed: ClassVar[Removed] = {
+        "imitate": ([], "record games with `srl play --save`, and set warm_start.recorded_seats")
+    }
 
     def __post_init__(self) -> None:
         require(
@@ -45,10 +47,8 @@ class WarmStartSettings:
             all(seat >= 0 for seat in self.recorded_seats),
             f"recorded_seats={list(self.recorded_seats)}: seats are counted from 0.",
         )
-        for name in (*self.bots, *self.imitate):
+        for name in self.bots:
             require(name != "held_out", "bots: 'held_out' is for rating only; imitate another bot.")
-        strangers = [name for name in self.imitate if name not in self.bots]
-        require(not strangers, f"imitate: {strangers} do not play; there are {list(self.bots)}.")
         for name in ("episodes", "updates"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")

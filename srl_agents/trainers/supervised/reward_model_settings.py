@@ -6,19 +6,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from srl_agents.credit.preferences import PairSettings
+from srl_agents.credit.preferences import ComparisonSettings, PairSettings
 from srl_agents.trainers.update_settings import (
     UpdateSettings,
     check_positive,
 )
-from srl_envs.reading.settings import Removed
+from srl_envs.reading.settings import Removed, with_defaults
 
 CENTERING = 0.01
 """Weight of the squared sum of a pair's scores, which have no zero of their own (arXiv:2312.09244)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RewardModelSettings(UpdateSettings):
+@with_defaults(
+    learning_rate=5e-4, pairs=field(default_factory=lambda: PairSettings(sources=("rank",)))
+)
+class RewardModelSettings(UpdateSettings, ComparisonSettings):
     """One reward model for all learners of a run. Names are ours; `to_trl` translates them.
 
     It learns from pairs that the rules ordered, and scores each reply by which it would have
@@ -31,14 +34,10 @@ class RewardModelSettings(UpdateSettings):
     chat template, and where that is longer than its context, the end of it. None: the learners' base."""
     rank: int = 8
     """Of its LoRA factors on a base of its own; on the learners' base they have the recipe's shape."""
-    learning_rate: float = 5e-4
-    """Step size of the optimizer, after warm-up; of adapter and head."""
     weight: float = 0.2
     """Most that the mean judgement of an episode's replies adds to its reward, or takes from it."""
     ready_pairs: int = 64
     """Pairs that it must have learned from before its scores count."""
-    pairs: PairSettings = field(default_factory=lambda: PairSettings(sources=("rank",)))
-    """Which attempts are compared; by total reward, so the source is always ``rank``."""
 
     removed: ClassVar[Removed] = {"centering": (CENTERING, "lower reward_model.weight")}
 

@@ -14,14 +14,14 @@ from srl_agents.trainers.update_settings import (
     check_positive,
     check_share_prefixes,
 )
+from srl_envs.reading.settings import with_defaults
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+@with_defaults(learning_rate=1e-3)
 class SFTSettings(UpdateSettings, PrefixSettings):
     """Updates on replies that others wrote. Names are ours; `to_trl` translates them."""
 
-    learning_rate: float = 1e-3
-    """Step size of the optimizer, after warm-up."""
     batch_rows: int = 32
     """Replies per optimizer step."""
     loss_type: Literal["nll", "dft"] = "nll"

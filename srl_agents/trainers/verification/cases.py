@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from srl_agents.trainers.algorithms import AlgorithmSettings
 from srl_agents.trainers.dpo_settings import DPOSettings, PairLoss
-from srl_agents.trainers.grpo_settings import VARIANTS, GRPOSettings, LossType
+from srl_agents.trainers.grpo_settings import CONSTANT_TOKENS, VARIANTS, GRPOSettings, LossType
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings
 from srl_agents.trainers.verification.independent.pair_objectives import PairObjective
 from srl_agents.trainers.verification.independent.row_objectives import RowObjective
@@ -81,7 +81,7 @@ def row_objective(settings: GRPOSettings | PPOSettings) -> RowObjective:
         kl_coef=loss.kl_coef,
         kl_corrected=loss.kl_correction,
         entropy_coef=settings.entropy_coef,
-        constant_tokens=settings.max_completion_tokens,
+        constant_tokens=CONSTANT_TOKENS,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from srl_agents.credit.critic import VALUE_CLIP, VALUE_COEF
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
@@ -155,7 +156,7 @@ class Adapter:
         if not isinstance(settings, PPOSettings):
             return sheet
         now = [values(s, layers_of(head)).detach() for s in self._states(settings)]
-        judged = draw_judgements(now, settings.value_clip or 1.0, seed + 2)
+        judged = draw_judgements(now, VALUE_CLIP, seed + 2)
         before, returns = (
             [_widened(pair[part].numpy(), row) for pair, row in zip(judged, self.rows, strict=True)]
             for part in (0, 1)
@@ -174,8 +175,8 @@ class Adapter:
             own = {name: tensor.clone().requires_grad_() for name, tensor in head.items()}
             own |= self.critic_leaves if settings.critic == "adapter" else {}
             judged = self._judged(settings, sheet)
-            error, held = value_loss(judged, layers_of(own), settings.value_clip)
-            loss = loss + settings.value_coef * error
+            error, held = value_loss(judged, layers_of(own), VALUE_CLIP)
+            loss = loss + VALUE_COEF * error
             critic = own
             shares = [share for share in (clipped, held) if share is not None]
             clipped = min(shares) if shares else None

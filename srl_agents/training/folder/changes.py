@@ -29,7 +29,6 @@ EFFECTS: Mapping[str, Effect] = {
     "keep_checkpoints": "none",
     "checkpoint_every": "none",
     "evaluation.final_pairs": "none",
-    "full.snapshots_in_memory": "none",
     "survival": "none",
     "transport": "none",
     "memory.budget_gib": "none",

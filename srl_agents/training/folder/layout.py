@@ -42,7 +42,7 @@ _MOST_NAMED = 5
 _KEPT = "share_prefixes"
 """Setting that a run keeps where the recipe leaves it to SRL: another value rounds differently."""
 R = TypeVar("R")
-_FREE_OF_POPULATIONS = ("matches", "workers", "batch", "lease_s")
+_FREE_OF_POPULATIONS = ("matches", "workers", "batch")
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:

@@ -13,7 +13,7 @@ from srl_agents.credit.preferences import (
 )
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import Example
-from srl_agents.recipes.sections.sharing import TURNS, SharingSettings
+from srl_agents.recipes.sections.sharing import TURNS, WINDOW, SharingSettings
 from srl_agents.records import Episode
 from srl_agents.sharing.board import Board, Notice
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
@@ -54,7 +54,7 @@ class Sharing:
         self.shown: dict[str, tuple[Example, ...]] = dict.fromkeys(learners, ())
         """Learner -> examples that stand in its prompts."""
         kind: type[Any] = Preference if settings.kind == "dpo" else Transcript
-        self.board: Board[Any] = Board(kind, keep=settings.top, window=settings.window)
+        self.board: Board[Any] = Board(kind, keep=settings.top, window=WINDOW)
         self._readers: dict[str, AdapterLearner[Any]] = {}
         added = settings.max_tokens if settings.kind == "demonstrations" else 0
         for base in {id(one.base): one.base for one in learners.values()}.values():

@@ -27,7 +27,7 @@ from srl_agents.league.store.history import LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
 from srl_agents.models.model_loading import allow_tf32
-from srl_agents.recipes.sections.base_models import Base
+from srl_agents.recipes.sections.base_models import FROZEN_IN_MEMORY, Base
 from srl_agents.recipes.sections.games import Game, arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, Served
@@ -101,7 +101,7 @@ def load_base(
         lora_excluded=own.lora.exclude_modules,
         lora_activation=own.lora.activation,
         parameters=own.parameters,
-        frozen_in_memory=own.full.snapshots_in_memory,
+        frozen_in_memory=FROZEN_IN_MEMORY,
         dtype=own.dtype,
         quantization=own.quantization,
         attention=own.attention,

@@ -11,7 +11,7 @@ from srl_agents.interrupts import EventLoop
 from srl_agents.league.matchmaking.arenas import Arena
 from srl_agents.league.matchmaking.population import SCHEDULE, Population
 from srl_agents.league.store.history import LeagueStore
-from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_agents.recipes.population_settings import LEASE_S, PopulationRecipe
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.training.folder.layout import RECIPE, STORE, check_folder, write_recipe
@@ -118,7 +118,7 @@ class PopulationRun:
             for owner in self._idle():
                 batch, wanted = wanted[: self.recipe.batch], wanted[self.recipe.batch :]
                 if batch:
-                    self._give(owner, self.store.lease(batch, owner, self.recipe.lease_s))
+                    self._give(owner, self.store.lease(batch, owner, LEASE_S))
             came = self._collect()
             # one transaction for all workers: it costs as much as some matches
             self.store.report_many(match for _, matches in came for match in matches or ())

@@ -17,7 +17,7 @@ from srl_agents.coordination.wire import from_bytes, to_bytes
 from srl_agents.interrupts import terminal_ignored_by_children
 from srl_agents.own_folders import remove_left
 from srl_agents.process_end import run_process
-from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_agents.recipes.population_settings import LEASE_S, PopulationRecipe
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.child_imports import safe_children
 from srl_envs.errors import SandboxError
@@ -55,7 +55,7 @@ class WorkerPool:
     def give(self, name: str, specs: Sequence[MatchSpec]) -> None:
         """Send matches to an idle worker."""
         worker = next(w for w in self._workers if w.name == name)
-        worker.given, worker.until = list(specs), time.monotonic() + self._recipe.lease_s
+        worker.given, worker.until = list(specs), time.monotonic() + LEASE_S
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: `collect` sees it
             worker.pipe.send_bytes(to_bytes(worker.given))
 
@@ -112,8 +112,8 @@ class WorkerPool:
         if self._deaths >= _MOST_DEATHS:
             raise SandboxError(
                 f"{self._deaths} workers in a row ended without a result (last exit code "
-                f"{worker.process.exitcode}, lease {self._recipe.lease_s:g} s). Run with workers=0 "
-                "to see why, or use a longer lease_s."
+                f"{worker.process.exitcode}, lease {LEASE_S:g} s). Run with workers=0 "
+                "to see why, or set a smaller batch."
             )
         worker.pipe.close()
         self._workers[self._workers.index(worker)] = self._start()

@@ -114,7 +114,7 @@ def demonstrations_of(
         The rows, and counts: ``episodes``, ``void``, ``refused`` (by the game), ``prompts_too_long``
         (for the model's context, with the reply), ``replies_too_long``, and ``rows`` per bot.
     """
-    wanted = {RECORDED, *(f"{BOT}{bot}" for bot in settings.imitate or settings.bots)}
+    wanted = {RECORDED, *(f"{BOT}{bot}" for bot in settings.bots)}
     counts: Counter[str] = Counter()
     authors: Counter[str] = Counter()
     rows = []

@@ -185,7 +185,7 @@ def test_partners_whom_training_never_met_are_rated_apart(
         (["run", "population-conect-four"], ["Did you mean 'population-connect-four'?"]),
         (["resume", "nowhere"], ["nowhere", "not a run's folder"]),
         (["status", "nowhere.db"], ["no league store"]),
-        (["status", "x", "--watch", "-1"], ["--watch"]),
+        (["status", "x", "--watch", "2"], ["--watch was removed", "srl watch RUN"]),
     ],
 )
 def test_mistakes_are_one_line(

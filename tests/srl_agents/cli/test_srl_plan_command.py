@@ -95,7 +95,7 @@ def test_the_plot_is_one_well_formed_picture(trace: Path, tmp_path: Path) -> Non
         (["kv", "--trace", "TRACE", "--plot", "a.png"], ".svg"),
         (["kv", "--trace", "TRACE", "--plot", "no/where.svg"], "where.svg"),
         (["kv", "--trace", "TRACE", "--tokens-per-block", "16"], "hash_ids has 3"),
-        (["kv", "--trace", "TRACE", "--mfu", "2"], "mfu=2"),
+        (["kv", "--trace", "TRACE", "--mfu", "0.4"], "--mfu was removed"),
         (["kw"], "no recipe 'kw'"),
         (["quickstart-tiny", "--device", "a10"], "no such device"),
         (["population-connect-four"], "nothing to plan"),

@@ -212,7 +212,7 @@ def test_leaving_one_out_widens_small_groups() -> None:
 
 
 def test_role_baselines_are_read_first_and_moved_by_valid_episodes() -> None:
-    credit_ = assigner(estimator="role_baseline", baseline_decay=0.5)
+    credit_ = assigner(estimator="role_baseline")
     rows, metrics = credit_.assign([episode(0, 0, (0.8, -0.8))], "a", "a@1")
     assert by_reply(rows) == pytest.approx(
         {"0/0/0": 0.8}
@@ -227,7 +227,7 @@ def test_role_baselines_are_read_first_and_moved_by_valid_episodes() -> None:
         [episode(1, 0, (0.2, -0.2)), episode(1, 1, (9.0, 9.0), void=True)], "a", "a@1"
     )
     assert by_reply(rows) == pytest.approx({"1/0/0": 0.2 - 0.8})
-    by_hand = (0.5 * 0.5 * 0.8 + 0.5 * 0.2) / 0.75
+    by_hand = (0.95 * 0.05 * 0.8 + 0.05 * 0.2) / (1 - 0.95**2)
     _, metrics = credit_.assign([episode(2, 0, (0.0, 0.0))], "a", "a@1")
     assert metrics["baseline"] == pytest.approx(by_hand)
     _, metrics = credit_.assign([episode(2, 0, (0.0, 0.0))], "b", "a@1")

@@ -18,7 +18,6 @@ from srl_envs.reading.settings import build, dump
         ({"discount": 0.9}, "set level to 'turn'"),
         ({"estimator": "gae"}, "set level to 'turn'"),
         ({"normalise": "turn"}, "set level to 'turn'"),
-        ({"baseline_decay": 1.0}, "baseline_decay"),
         ({"importance_cap": 0}, "importance_cap"),
         ({"importance_level": "sequence"}, "without importance_cap"),
         ({"team_share": "difference"}, "mode 'individual' has no team's term"),

@@ -23,7 +23,7 @@ from srl_agents.credit.preferences import (
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_envs.errors import ConfigError
 
-ALL = PairSettings(per_prompt=99)
+ALL = PairSettings()
 
 
 def turn(prompt: str, reply: str, *, invalid: str | None = None) -> Turn:
@@ -91,7 +91,8 @@ def shown(pairs: list[Preference]) -> list[tuple[str, str, str, float]]:
 def test_the_best_attempt_meets_the_worst_and_the_second_best_the_second_worst() -> None:
     answers = [answer("p", reply, worth) for reply, worth in zip("abcd", (0, 3, 1, 2), strict=True)]
     assert shown(rank_pairs(answers, ALL)) == [("p", "b", "a", 3), ("p", "d", "c", 1)]
-    assert shown(rank_pairs(answers, PairSettings(per_prompt=1))) == [("p", "b", "a", 3)]
+    many = [answer("p", reply, ord(reply)) for reply in "abcdefghijkl"]
+    assert [pair[3] for pair in shown(rank_pairs(many, ALL))] == [11, 9, 7, 5], "four of six"
 
 
 def test_ties_make_no_pair() -> None:
@@ -132,12 +133,6 @@ def test_replies_too_unequal_in_length_make_no_pair() -> None:
     assert rank_pairs(answers, PairSettings(max_length_ratio=1.9)) == []
     (pair,) = rank_pairs(answers, PairSettings())
     assert pair.length_difference == 2
-
-
-def test_a_margin_may_be_asked_for() -> None:
-    answers = [answer("p", "a", 1.0), answer("p", "b", 0.5)]
-    assert rank_pairs(answers, PairSettings(min_margin=0.5)) == []
-    assert len(rank_pairs(answers, PairSettings(min_margin=0.4))) == 1
 
 
 def test_outcomes_compare_rivals_at_one_prompt_and_name_who_wrote_what() -> None:
@@ -259,8 +254,6 @@ def test_pairs_never_contradict_repeat_or_praise(
     [
         ({"sources": ("rnak",)}, "rank"),
         ({"sources": ()}, "at least one"),
-        ({"per_prompt": 0}, "per_prompt"),
-        ({"min_margin": -1.0}, "min_margin"),
         ({"max_length_ratio": 0.5}, "max_length_ratio"),
     ],
 )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from srl_agents.cli.settings_page import groups
 from srl_agents.engines.settings import TransformersSettings
 from srl_agents.recipes.loading import find_recipe, load, read_values
+from srl_agents.recipes.population_settings import AgentSettings
 from srl_agents.recipes.sections.base_models import ModelSettings
 from srl_agents.recipes.sections.sharing import SharingSettings
 from srl_agents.recipes.settings import LeagueRecipe
@@ -120,8 +121,15 @@ def test_an_unknown_recipe_names_the_nearest_shipped_one() -> None:
 
 NEEDED: dict[str, dict[str, Any]] = {
     "LeagueRecipe": {"name": "r", "model": "tiny", "env": "nim-v0"},
+    "ModelSettings": {"model": "tiny"},
     "PlayedExamplesSettings": {"bot": "strong"},
+    "PopulationRecipe": {
+        "name": "r",
+        "env": "nim-v0",
+        "agents": (AgentSettings(agent="bot:random"), AgentSettings(agent="bot:middle")),
+    },
     "SharingSettings": {"kind": "demonstrations"},
+    "WarmStartSettings": {"bots": ("strong",)},
 }
 """Class -> settings without a default."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.credit.critic import explained_variance
+from srl_agents.credit.critic import VALUE_CLIP, VALUE_COEF, explained_variance
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.sources import random_model
 from srl_agents.records import CriticBatch, TrainingBatch
@@ -99,15 +99,10 @@ def linear_values(agent: PPOLearner, hidden: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("critic", CRITICS)
-@pytest.mark.parametrize("value_clip", [0.2, None])
-def test_losses_are_those_of_numpy(
-    base: BaseModel, sample: Any, critic: Any, value_clip: float | None
-) -> None:
+def test_losses_are_those_of_numpy(base: BaseModel, sample: Any, critic: Any) -> None:
     agent = learner(
         base,
         critic=critic,
-        value_clip=value_clip,
-        value_coef=0.7,
         entropy_coef=0.03,
         kl_coef=0.1,
         clip_low=0.1,
@@ -132,17 +127,16 @@ def test_losses_are_those_of_numpy(
     kl = (np.exp(gap) - gap - 1) * ratio
     values = linear_values(agent, now["hidden"])
     missed = (values - batch.returns_RT) ** 2
-    if value_clip is not None:
-        near = batch.values_RT + np.clip(values - batch.values_RT, -value_clip, value_clip)
-        assert (np.abs(values - batch.values_RT) > value_clip)[mask].any()
-        missed = np.maximum(missed, (near - batch.returns_RT) ** 2)
+    near = batch.values_RT + np.clip(values - batch.values_RT, -VALUE_CLIP, VALUE_CLIP)
+    assert (np.abs(values - batch.values_RT) > VALUE_CLIP)[mask].any()
+    missed = np.maximum(missed, (near - batch.returns_RT) ** 2)
     assert got["value/loss"] == pytest.approx(0.5 * missed[mask].mean(), rel=1e-4)
     assert got["entropy"] == pytest.approx(now["entropy"][mask].mean(), rel=1e-5)
     expected = (
         -surrogate[mask].mean()
         + 0.1 * kl[mask].mean()
         - 0.03 * now["entropy"][mask].mean()
-        + 0.7 * 0.5 * missed[mask].mean()
+        + VALUE_COEF * 0.5 * missed[mask].mean()
     )
     assert got["loss"] == pytest.approx(expected, abs=2e-5)
     assert agent.values(batch)[mask] == pytest.approx(values[mask], abs=1e-4)
@@ -310,9 +304,7 @@ def test_every_update_and_every_learner_has_its_own_order(base: BaseModel, sampl
 def test_a_value_head_learns(base: BaseModel, sample: Any, critic: Any) -> None:
     """Fewer tokens than features: a linear head on any trunk can tell them apart."""
     rate = 1e-2 if critic == "adapter" else 3e-2
-    agent = learner(
-        base, critic=critic, critic_learning_rate=rate, value_clip=None, learning_rate=1e-6
-    )
+    agent = learner(base, critic=critic, critic_learning_rate=rate, learning_rate=1e-6)
     batch = judged_batch(sample(base, "alice", rows=6))
     mask = batch.completion_mask_RT
 
@@ -429,7 +421,6 @@ def test_the_factory_makes_the_learner_of_the_settings(base: BaseModel) -> None:
         ({"minibatches": 0}, "minibatches"),
         ({"discount": 1.5}, "discount"),
         ({"trace": -0.1}, "trace"),
-        ({"value_clip": 0.0}, "value_clip"),
         ({"critic": "adapter", "gradient_checkpointing": True}, "recomputed"),
     ],
 )

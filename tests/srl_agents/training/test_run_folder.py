@@ -93,8 +93,8 @@ def test_other_settings_are_refused_by_their_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         check_folder(here, tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path} holds a run with other settings: seed: 0 there, 3 here; training.weight_decay: "
-        "0.2 there, 0.1 here. Set them back to continue it, or choose another folder with --out."
+        f"{tmp_path} holds a run with other settings: training.weight_decay: 0.2 there, 0.1 here; "
+        "seed: 0 there, 3 here. Set them back to continue it, or choose another folder with --out."
     )
     assert "delete" not in str(caught.value)
 
@@ -123,7 +123,7 @@ def test_a_population_goes_on_with_more_matches_and_workers(tmp_path: Path) -> N
     agents = (AgentSettings(agent="bot:random"), AgentSettings(agent="bot:middle"))
     population = PopulationRecipe(name="p", env="nim-v0", agents=agents)
     write_recipe(population, tmp_path)
-    check_folder(replace(population, matches=9999, workers=2, lease_s=5.0), tmp_path)
+    check_folder(replace(population, matches=9999, workers=2), tmp_path)
     with pytest.raises(ConfigError, match=r"temperature: 1\.0 there, 0\.5 here"):
         check_folder(replace(population, temperature=0.5), tmp_path)
 

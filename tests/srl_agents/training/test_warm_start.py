@@ -124,7 +124,6 @@ def test_only_wanted_bots_or_the_best_of_a_table_may_be_imitated(base: BaseModel
         return [reply[0] for _, reply, _ in read(base, rows)]
 
     assert kept() == ["1", "2", "3", "4"]
-    assert kept(imitate=("strong",)) == ["2", "4"]
     assert kept(keep="best") == ["1", "3", "4"]
 
 
@@ -145,7 +144,6 @@ def test_every_row_comes_once_per_pass_in_an_order_that_depends_on_the_seed() ->
     [
         ({"bots": ()}, "at least one"),
         ({"bots": ("held_out",)}, "rating only"),
-        ({"bots": ("weak",), "imitate": ("strong",)}, "do not play"),
         ({"bots": ("weak",), "episodes": 0}, "episodes"),
         ({"bots": ("weak",), "updates": 0}, "updates"),
     ],

@@ -39,7 +39,7 @@ from srl_agents.transports.lent_memory import (
     device_number,
     require_cuda_ipc,
 )
-from srl_agents.transports.settings import CollectiveSettings, CudaIPCSettings, gpu_fault
+from srl_agents.transports.settings import TRANSPORT, CudaIPCSettings, gpu_fault
 from srl_agents.transports.updates import headers_of
 from srl_envs.errors import ConfigError, ModelError
 
@@ -386,7 +386,7 @@ def test_torch_exports_the_fields_that_we_name() -> None:
     assert given == [f"storage_{n}" if n in ("device", "handle") else n for n in names]
 
 
-def test_nccl_without_a_gpu_is_refused_before_anything_is_loaded() -> None:
-    CollectiveSettings(backend="gloo").require_machine({"cpu"})
-    with pytest.raises(ConfigError, match=r"transport\.backend='nccl': .*Use backend: gloo"):
-        CollectiveSettings(backend="nccl").require_machine({"cpu"})
+def test_nccl_is_refused_and_the_library_of_old_folders_is_not() -> None:
+    TRANSPORT.convert({"kind": "collective", "backend": "gloo"}, "transport")
+    with pytest.raises(ConfigError, match="backend='nccl': this setting was removed"):
+        TRANSPORT.convert({"kind": "collective", "backend": "nccl"}, "transport")
