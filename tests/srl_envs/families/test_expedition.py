@@ -322,7 +322,9 @@ def test_fresh_chances_leave_what_was_shown() -> None:
     game = Expedition()
     state = say(game, start(game), "go north", "go north")
     fresh = game.reshuffled(state, Draws(5))
-    assert fresh.weather != state.weather
+    assert fresh.weather[6:] != state.weather[6:]
+    assert fresh.weather[:6] == state.weather[:6]
+    assert {len(fresh.weather), len(fresh.forecast), len(fresh.luck)} == {game.turns}
     assert fresh.luck[2:] != state.luck[2:]
     assert fresh.luck[:2] == state.luck[:2]
     assert [game.observe(fresh, seat) for seat in range(2)] == [
