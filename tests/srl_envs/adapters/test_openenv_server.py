@@ -268,7 +268,7 @@ def test_a_failure_of_ours_is_an_error_and_ends_the_episode(
     def broken(self: GameEnv, actions: Any) -> Any:
         raise SandboxError("gone")
 
-    monkeypatch.setattr(GameEnv, "step", broken)
+    monkeypatch.setattr(GameEnv, "advance", broken)
     with pytest.raises(SandboxError):
         env.step(SRLAction(message=action("4")))
     monkeypatch.undo()
