@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +87,14 @@ def test_the_rule_sees_a_crowded_folder(tmp_path: Path) -> None:
         (room / f"{number}.py").touch()
     (room / "__init__.py").touch()
     assert crowded(tmp_path / "package") == {"package/room": MOST_FILES + 1}
+
+
+def test_the_repository_holds_what_is_ours() -> None:
+    """No virtual environment or output of a run is tracked."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    tops = {path.split("/")[0] for path in listed if "/" in path}
+    assert tops == {".ci", ".devcontainer", "benchmarks", "docs", "tests", *PACKAGES}
