@@ -10,7 +10,6 @@ from benchmarks.caching.placements import HANABI, LOADS, cluster, matches, row
 from srl_agents.caching.conductor import Conductor
 from srl_agents.caching.placement import CAPACITY, PATIENCE, Placement
 from srl_agents.caching.simulation.cluster import simulate
-from srl_agents.cli.plan.kv import KVOptions
 from srl_envs.errors import ConfigError
 
 SMALL = HANABI | {"states": 2, "attempts": 4, "turns": 8}
@@ -36,7 +35,6 @@ def test_the_simulator_places_as_the_conductor_does(patience: float, share: floa
 
 
 def test_the_planner_models_what_the_conductor_ships_with() -> None:
-    assert KVOptions.__dataclass_fields__["patience"].default == PATIENCE
     assert Conductor(2, places=1)._placement._patience == PATIENCE
 
 

@@ -123,8 +123,9 @@ def test_what_the_trainer_dropped_is_not_played_again() -> None:
     assert following.key == (2, 0)
 
 
-def test_three_modules_import_ray_and_others_import_them_only_when_asked_for_it() -> None:
+def test_few_modules_import_ray_and_others_import_them_only_when_asked_for_it() -> None:
     ours = {f"srl_agents.training.cluster.{name}" for name in ("roles", "dispatch", "trainer")}
+    ours |= {"srl_envs.wrappers.numeric.rllib"}
     for package in ("srl_envs", "srl_agents", "leaderboards"):
         for path in (ROOT / package).rglob("*.py"):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
