@@ -29,7 +29,6 @@ FOREIGN = [
 """Ways to write the name of another project's distribution."""
 OTHERS_IMPORT_IT = {
     "gguf": "transformers, for the file of smollm2-135m",
-    "bitsandbytes": "transformers, for 8-bit optimizers",
     "math_verify": "a program in the sandbox, which is text here",
     "trackio": "Tracker, by the name that a recipe gives",
     "wandb": "Tracker, by the name that a recipe gives",

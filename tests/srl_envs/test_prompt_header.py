@@ -50,6 +50,8 @@ def test_partners_are_told_that_a_forfeit_costs_all() -> None:
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_seat_that_only_babbles_forfeits_and_ends_at_the_worst(env_id: str, seat: int) -> None:
     env = srl_envs.make(env_id, split="eval")
+    if seat >= len(env.possible_agents):
+        pytest.skip("a game of one seat")
     worst = 0.0 if env.game.mode == "cooperative" else -1.0
     others = {
         s: srl_envs.make_bot(env_id, "strong", seed=s)
