@@ -7,6 +7,7 @@ import dataclasses
 import io
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -161,3 +162,23 @@ def _columns(number: str) -> Iterator[None]:
             del os.environ["COLUMNS"]
         else:
             os.environ["COLUMNS"] = before
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], hint: str) -> None:
+    """Print rows of cells: drawn for a terminal, with a hint below; else in columns that programs read."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*heads)
+        for column in table.columns:
+            column.overflow = "fold"
+        table.columns[0].no_wrap = True
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table, highlight=False)
+        print(hint)
+        return
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        print("  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip())

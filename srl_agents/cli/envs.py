@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import srl_envs
-from srl_agents.cli.command_line import read_options
+from srl_agents.cli.command_line import print_table, read_options
 from srl_agents.cli.options import ListingOptions
 from srl_agents.records import plain_json
 from srl_envs.core import seat_name
@@ -104,17 +103,4 @@ def explain(spec: EnvSpec, seat: int, observation: str, reply: str) -> str:
 def _list(specs: list[EnvSpec]) -> None:
     rows = [(s.id, str(s.mode), str(s.seats), ", ".join(s.bots), s.summary) for s in specs]
     heads = ("id", "mode", "seats", "bots", "summary")
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*heads)
-        table.columns[0].no_wrap = True
-        for row in rows:
-            table.add_row(*row)
-        Console().print(table, highlight=False)
-        print("`srl envs ID` explains one of them.")
-        return
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        print("  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip())
+    print_table(heads, rows, "`srl envs ID` explains one of them.")

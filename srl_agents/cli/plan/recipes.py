@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from srl_agents.cli.command_line import read_options
+from srl_agents.cli.command_line import print_table, read_options
 from srl_agents.cli.options import ListingOptions
 from srl_agents.cli.plan.run import plan_of
 from srl_agents.memory.devices import target_of
@@ -123,7 +122,7 @@ def _proven(proof: dict[str, Any]) -> str:
 def _hours(hours: float | None) -> str:
     if hours is None:
         return ""
-    return f"{hours * 60:.0f} min" if hours < 1 else f"{hours:.1f} h"
+    return f"{max(1, hours * 60):.0f} min" if hours < 1 else f"{hours:.1f} h"
 
 
 def _list(rows: list[RecipeSummary]) -> None:
@@ -136,17 +135,6 @@ def _list(rows: list[RecipeSummary]) -> None:
         )
         for row in rows
     ]  # fmt: skip
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*heads)
-        table.columns[0].no_wrap = True
-        for cell in cells:
-            table.add_row(*cell)
-        Console().print(table, highlight=False)
-        print("`srl recipes NAME` prints one, `srl plan NAME` has its memory by phase.")
-        return
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    for row in (heads, *cells):
-        print("  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip())
+    print_table(
+        heads, cells, "`srl recipes NAME` prints one, `srl plan NAME` has its memory by phase."
+    )
