@@ -113,10 +113,8 @@ def _proven(proof: dict[str, Any]) -> str:
     if "learners" not in proof:
         return f"whole updates, random weights: {proof['on']}"
     if not proof["learners"]:
-        return "ran to its end"
-    return (
-        f"ran to its end: {proof['better']} of {proof['learners']} learners better than their start"
-    )
+        return "ran"
+    return f"ran: {proof['better']} of {proof['learners']} learners better than their start"
 
 
 def _hours(hours: float | None) -> str:
