@@ -68,7 +68,7 @@ def tool_schemas(env_id: str) -> list[dict[str, Any]]:
     env = make(env_id)
     try:
         if not env.game.tools:
-            raise ConfigError(f"{env_id}: its moves are no tool calls; leave tools out.")
+            raise ConfigError(f"{env_id}: its moves are not tool calls; leave tools out.")
         return schemas(env.game.tools)
     finally:
         env.close()

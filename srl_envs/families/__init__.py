@@ -15,17 +15,18 @@ _TABLES = "srl_envs.families.tables"
 _WORKFLOW = "srl_envs.families.workflow"
 _NUMERIC = "srl_envs.wrappers.numeric"
 
+
+def _bots(module: str, *names: str) -> dict[str, str]:
+    """Entry points of a module's bots, of which each function is called by its bot's name."""
+    return {name: f"{module}:{name}_bot" for name in names}
+
+
 register(
     id="connect_four-v0",
     entry_point=f"{_BOARD}.connect_four:ConnectFour",
     mode="competitive",
     summary="Drop pieces into columns; the first line that is long enough wins.",
-    bots={
-        "random": f"{_BOARD}.connect_four_bots:random_bot",
-        "middle": f"{_BOARD}.connect_four_bots:middle_bot",
-        "strong": f"{_BOARD}.connect_four_bots:strong_bot",
-        "held_out": f"{_BOARD}.connect_four_bots:held_out_bot",
-    },
+    bots=_bots(f"{_BOARD}.connect_four_bots", "random", "middle", "strong", "held_out"),
     options={
         "rows": "height of the board, 4 to 9 (6)",
         "cols": "width of the board, 4 to 9 (7)",
@@ -41,13 +42,7 @@ register(
     mode="competitive",
     summary="Answer exact problems at the same moment and stake points on being right.",
     held_out=True,
-    bots={
-        "random": f"{_REASONING}.math_duel_bots:random_bot",
-        "weak": f"{_REASONING}.math_duel_bots:weak_bot",
-        "middle": f"{_REASONING}.math_duel_bots:middle_bot",
-        "strong": f"{_REASONING}.math_duel_bots:strong_bot",
-        "held_out": f"{_REASONING}.math_duel_bots:held_out_bot",
-    },
+    bots=_bots(f"{_REASONING}.math_duel_bots", "random", "weak", "middle", "strong", "held_out"),
     options={
         "problems": "problems per episode, 1 to 10 (5)",
         "players": "2, or 1 to answer alone, without stakes, paid by the share of right answers (2)",
@@ -64,13 +59,7 @@ register(
     summary="Write a program, then find inputs that break the other's.",
     held_out=True,
     runs_programs=True,
-    bots={
-        "random": f"{_CODING}.code_duel_bots:random_bot",
-        "empty": f"{_CODING}.code_duel_bots:empty_bot",
-        "middle": f"{_CODING}.code_duel_bots:middle_bot",
-        "strong": f"{_CODING}.code_duel_bots:strong_bot",
-        "held_out": f"{_CODING}.code_duel_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CODING}.code_duel_bots", "random", "empty", "middle", "strong", "held_out"),
     options={
         "players": "2, or 1 to write alone, without attacks, paid by the share of right answers (2)",
         "difficulty": "1 to 5 (2)",
@@ -88,13 +77,7 @@ register(
     seats=7,
     summary="Find the werewolves by talk and votes before they have killed the village.",
     held_out=True,
-    bots={
-        "random": f"{_TABLES}.werewolf_bots:random_bot",
-        "silent": f"{_TABLES}.werewolf_bots:silent_bot",
-        "middle": f"{_TABLES}.werewolf_bots:middle_bot",
-        "strong": f"{_TABLES}.werewolf_bots:strong_bot",
-        "held_out": f"{_TABLES}.werewolf_bots:held_out_bot",
-    },
+    bots=_bots(f"{_TABLES}.werewolf_bots", "random", "silent", "middle", "strong", "held_out"),
     options={
         "players": "5 to 10; one werewolf below 7, three of 10, else two (7)",
         "days": "after which the werewolves win, 2 to 5 (4)",
@@ -110,13 +93,7 @@ register(
     seats=7,
     summary="Win supply centres by secret orders, with neighbours who may break their word.",
     held_out=True,
-    bots={
-        "random": f"{_TABLES}.treaties_bots:random_bot",
-        "holder": f"{_TABLES}.treaties_bots:holder_bot",
-        "middle": f"{_TABLES}.treaties_bots:middle_bot",
-        "strong": f"{_TABLES}.treaties_bots:strong_bot",
-        "held_out": f"{_TABLES}.treaties_bots:held_out_bot",
-    },
+    bots=_bots(f"{_TABLES}.treaties_bots", "random", "holder", "middle", "strong", "held_out"),
     options={
         "players": "3 to 7 (7)",
         "provinces": "per player, 3 to 5, beside the hub in the middle (4)",
@@ -133,13 +110,9 @@ register(
     entry_point=f"{_WORDS}.word_chain:WordChain",
     mode="competitive",
     summary="Say words that begin as the last one ended; who has none left loses.",
-    bots={
-        "random": f"{_WORDS}.word_chain_bots:random_bot",
-        "small_vocabulary": f"{_WORDS}.word_chain_bots:small_vocabulary_bot",
-        "middle": f"{_WORDS}.word_chain_bots:middle_bot",
-        "strong": f"{_WORDS}.word_chain_bots:strong_bot",
-        "held_out": f"{_WORDS}.word_chain_bots:held_out_bot",
-    },
+    bots=_bots(
+        f"{_WORDS}.word_chain_bots", "random", "small_vocabulary", "middle", "strong", "held_out"
+    ),
     options={
         "link": "letters that two neighbours share, 1 to 3 (2)",
         "letters": "least letters of the first words, 4 to 8 (4)",
@@ -156,16 +129,17 @@ register(
     entry_point=f"{_DILEMMAS}.iterated_dilemma:IteratedDilemma",
     mode="mixed",
     summary="Meet the same player again and again in one small table of points.",
-    bots={
-        "random": f"{_DILEMMAS}.iterated_dilemma_bots:random_bot",
-        "generous": f"{_DILEMMAS}.iterated_dilemma_bots:generous_bot",
-        "selfish": f"{_DILEMMAS}.iterated_dilemma_bots:selfish_bot",
-        "middle": f"{_DILEMMAS}.iterated_dilemma_bots:middle_bot",
-        "grim": f"{_DILEMMAS}.iterated_dilemma_bots:grim_bot",
-        "win_stay": f"{_DILEMMAS}.iterated_dilemma_bots:win_stay_bot",
-        "strong": f"{_DILEMMAS}.iterated_dilemma_bots:strong_bot",
-        "held_out": f"{_DILEMMAS}.iterated_dilemma_bots:held_out_bot",
-    },
+    bots=_bots(
+        f"{_DILEMMAS}.iterated_dilemma_bots",
+        "random",
+        "generous",
+        "selfish",
+        "middle",
+        "grim",
+        "win_stay",
+        "strong",
+        "held_out",
+    ),
     options={
         "kinds": "tables to draw from (all)",
         "rounds": "of a fixed horizon, 1 to 20 (10)",
@@ -181,13 +155,7 @@ register(
     entry_point=f"{_CARDS}.kuhn_poker:KuhnPoker",
     mode="competitive",
     summary="Bet on one hidden card over six hands; bluffing is allowed.",
-    bots={
-        "random": f"{_CARDS}.kuhn_poker_bots:random_bot",
-        "caller": f"{_CARDS}.kuhn_poker_bots:caller_bot",
-        "middle": f"{_CARDS}.kuhn_poker_bots:middle_bot",
-        "strong": f"{_CARDS}.kuhn_poker_bots:strong_bot",
-        "held_out": f"{_CARDS}.kuhn_poker_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CARDS}.kuhn_poker_bots", "random", "caller", "middle", "strong", "held_out"),
     options={
         "deck": "kuhn (three cards) or leduc (six cards, two betting rounds) (kuhn)",
         "hands": "hands per episode, 1 to 20 (6)",
@@ -201,13 +169,7 @@ register(
     mode="competitive",
     summary="Take objects from heaps; who takes the last one wins, or loses in misere play.",
     held_out=True,
-    bots={
-        "random": f"{_BOARD}.nim_bots:random_bot",
-        "greedy": f"{_BOARD}.nim_bots:greedy_bot",
-        "middle": f"{_BOARD}.nim_bots:middle_bot",
-        "strong": f"{_BOARD}.nim_bots:strong_bot",
-        "held_out": f"{_BOARD}.nim_bots:held_out_bot",
-    },
+    bots=_bots(f"{_BOARD}.nim_bots", "random", "greedy", "middle", "strong", "held_out"),
     options={
         "heaps": "number of heaps, 2 to 5 (drawn, 3 to 5)",
         "largest": "objects in the largest possible heap, 3 to 9 (9)",
@@ -221,13 +183,7 @@ register(
     entry_point=f"{_DILEMMAS}.blotto:Blotto",
     mode="competitive",
     summary="Spread soldiers over fields of different value, unseen by the other player.",
-    bots={
-        "random": f"{_DILEMMAS}.blotto_bots:random_bot",
-        "even": f"{_DILEMMAS}.blotto_bots:even_bot",
-        "middle": f"{_DILEMMAS}.blotto_bots:middle_bot",
-        "strong": f"{_DILEMMAS}.blotto_bots:strong_bot",
-        "held_out": f"{_DILEMMAS}.blotto_bots:held_out_bot",
-    },
+    bots=_bots(f"{_DILEMMAS}.blotto_bots", "random", "even", "middle", "strong", "held_out"),
     options={
         "soldiers": "of each seat in every round, 5 to 50 (20)",
         "fields": "3 to 7 (5)",
@@ -244,12 +200,7 @@ register(
     mode="cooperative",
     summary="Explore unknown land on little food, and bring the news of its sites home.",
     held_out=True,
-    bots={
-        "random": f"{_JOURNEYS}.expedition_bots:random_bot",
-        "middle": f"{_JOURNEYS}.expedition_bots:middle_bot",
-        "strong": f"{_JOURNEYS}.expedition_bots:strong_bot",
-        "held_out": f"{_JOURNEYS}.expedition_bots:held_out_bot",
-    },
+    bots=_bots(f"{_JOURNEYS}.expedition_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "seats, 1 to 4 (2)",
         "level": "1 (two sites near the camp) to 5 (4)",
@@ -265,13 +216,7 @@ register(
     mode="competitive",
     summary="No-limit hold'em for two, with duplicate deals; bluffing is allowed.",
     held_out=True,
-    bots={
-        "random": f"{_CARDS}.holdem_bots:random_bot",
-        "caller": f"{_CARDS}.holdem_bots:caller_bot",
-        "middle": f"{_CARDS}.holdem_bots:middle_bot",
-        "strong": f"{_CARDS}.holdem_bots:strong_bot",
-        "held_out": f"{_CARDS}.holdem_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CARDS}.holdem_bots", "random", "caller", "middle", "strong", "held_out"),
     options={
         "hands": "hands per episode, 1 to 12 (4)",
         "stack": "chips of each seat in every hand, 4 to 200; the big blind is 2 (40)",
@@ -285,12 +230,7 @@ register(
     seats=3,
     summary="Bid on hidden dice, and call the others' bluff.",
     held_out=True,
-    bots={
-        "random": f"{_CARDS}.liars_dice_bots:random_bot",
-        "middle": f"{_CARDS}.liars_dice_bots:middle_bot",
-        "strong": f"{_CARDS}.liars_dice_bots:strong_bot",
-        "held_out": f"{_CARDS}.liars_dice_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CARDS}.liars_dice_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "seats, 2 to 5 (3)",
         "dice": "dice of each seat at the start, 1 to 5 (3)",
@@ -306,12 +246,7 @@ register(
     seats=3,
     summary="Pass an order along: prose to JSON, to other JSON, to a strict report.",
     held_out=True,
-    bots={
-        "random": f"{_TEAMWORK}.schema_relay_bots:random_bot",
-        "middle": f"{_TEAMWORK}.schema_relay_bots:middle_bot",
-        "strong": f"{_TEAMWORK}.schema_relay_bots:strong_bot",
-        "held_out": f"{_TEAMWORK}.schema_relay_bots:held_out_bot",
-    },
+    bots=_bots(f"{_TEAMWORK}.schema_relay_bots", "random", "middle", "strong", "held_out"),
     options={
         "fields": "fields of an order, 2 to 8 (5)",
         "difficulty": "1 (same names and forms in every step) to 3 (2)",
@@ -324,14 +259,15 @@ register(
     mode="mixed",
     seats=4,
     summary="Give to a pot that feeds all four, or keep your own; later, cut the stingy.",
-    bots={
-        "random": f"{_DILEMMAS}.public_goods_bots:random_bot",
-        "free_rider": f"{_DILEMMAS}.public_goods_bots:free_rider_bot",
-        "middle": f"{_DILEMMAS}.public_goods_bots:middle_bot",
-        "punisher": f"{_DILEMMAS}.public_goods_bots:punisher_bot",
-        "strong": f"{_DILEMMAS}.public_goods_bots:strong_bot",
-        "held_out": f"{_DILEMMAS}.public_goods_bots:held_out_bot",
-    },
+    bots=_bots(
+        f"{_DILEMMAS}.public_goods_bots",
+        "random",
+        "free_rider",
+        "middle",
+        "punisher",
+        "strong",
+        "held_out",
+    ),
     options={
         "rounds": "1 to 12 (8)",
         "cuts_from": "first round in which cuts are possible, 0 for never (5)",
@@ -346,12 +282,7 @@ register(
     mode="mixed",
     seats=4,
     summary="Harvest one stock that grows back, four together, and do not kill it.",
-    bots={
-        "random": f"{_DILEMMAS}.commons_bots:random_bot",
-        "middle": f"{_DILEMMAS}.commons_bots:middle_bot",
-        "strong": f"{_DILEMMAS}.commons_bots:strong_bot",
-        "held_out": f"{_DILEMMAS}.commons_bots:held_out_bot",
-    },
+    bots=_bots(f"{_DILEMMAS}.commons_bots", "random", "middle", "strong", "held_out"),
     options={
         "rounds": "2 to 15 (12)",
         "talk": "whether a message may go with a request (true)",
@@ -366,12 +297,7 @@ register(
     mode="cooperative",
     summary="Play cards in order though each sees only the others' hands.",
     held_out=True,
-    bots={
-        "random": f"{_CARDS}.hanabi_mini_bots:random_bot",
-        "middle": f"{_CARDS}.hanabi_mini_bots:middle_bot",
-        "strong": f"{_CARDS}.hanabi_mini_bots:strong_bot",
-        "held_out": f"{_CARDS}.hanabi_mini_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CARDS}.hanabi_mini_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "seats, 2 to 4 (2)",
         "colours": "colours, 1 to 3 (3)",
@@ -389,13 +315,7 @@ register(
     seats=3,
     summary="Each holds some clues of one puzzle; talk, then all hand in the solution.",
     held_out=True,
-    bots={
-        "random": f"{_TEAMWORK}.split_clues_bots:random_bot",
-        "silent": f"{_TEAMWORK}.split_clues_bots:silent_bot",
-        "middle": f"{_TEAMWORK}.split_clues_bots:middle_bot",
-        "strong": f"{_TEAMWORK}.split_clues_bots:strong_bot",
-        "held_out": f"{_TEAMWORK}.split_clues_bots:held_out_bot",
-    },
+    bots=_bots(f"{_TEAMWORK}.split_clues_bots", "random", "silent", "middle", "strong", "held_out"),
     options={
         "players": "seats, 2 to 4 (3)",
         "people": "people in the puzzle, 3 or 4 (3)",
@@ -410,14 +330,15 @@ register(
     entry_point=f"{_BARGAINING}.negotiation:Negotiation",
     mode="mixed",
     summary="Share items whose worth to the other you do not know; talk is cheap.",
-    bots={
-        "random": f"{_BARGAINING}.negotiation_bots:random_bot",
-        "conceder": f"{_BARGAINING}.negotiation_bots:conceder_bot",
-        "tit_for_tat": f"{_BARGAINING}.negotiation_bots:tit_for_tat_bot",
-        "middle": f"{_BARGAINING}.negotiation_bots:middle_bot",
-        "strong": f"{_BARGAINING}.negotiation_bots:strong_bot",
-        "held_out": f"{_BARGAINING}.negotiation_bots:held_out_bot",
-    },
+    bots=_bots(
+        f"{_BARGAINING}.negotiation_bots",
+        "random",
+        "conceder",
+        "tit_for_tat",
+        "middle",
+        "strong",
+        "held_out",
+    ),
     options={
         "turns": "2 to 8, of which the last can only accept or walk (8)",
         "talk": "whether a message may go with a move (true)",
@@ -431,12 +352,7 @@ register(
     entry_point=f"{_WORDS}.codewords_duet:CodewordsDuet",
     mode="cooperative",
     summary="Lead each other to hidden target words by one-word clues.",
-    bots={
-        "random": f"{_WORDS}.codewords_duet_bots:random_bot",
-        "middle": f"{_WORDS}.codewords_duet_bots:middle_bot",
-        "strong": f"{_WORDS}.codewords_duet_bots:strong_bot",
-        "held_out": f"{_WORDS}.codewords_duet_bots:held_out_bot",
-    },
+    bots=_bots(f"{_WORDS}.codewords_duet_bots", "random", "middle", "strong", "held_out"),
     options={"turns": "clues in all, 3 to 15 (9)"},
     held_out=True,
 )
@@ -447,13 +363,9 @@ register(
     mode="mixed",
     seats=4,
     summary="Bid in secret for item after item; the rules of price and value vary.",
-    bots={
-        "random": f"{_BARGAINING}.sealed_auction_bots:random_bot",
-        "truthful": f"{_BARGAINING}.sealed_auction_bots:truthful_bot",
-        "middle": f"{_BARGAINING}.sealed_auction_bots:middle_bot",
-        "strong": f"{_BARGAINING}.sealed_auction_bots:strong_bot",
-        "held_out": f"{_BARGAINING}.sealed_auction_bots:held_out_bot",
-    },
+    bots=_bots(
+        f"{_BARGAINING}.sealed_auction_bots", "random", "truthful", "middle", "strong", "held_out"
+    ),
     options={
         "price": "what the winner pays: first, second or any (any)",
         "values": "private, shared or any (any)",
@@ -470,13 +382,7 @@ register(
     mode="mixed",
     seats=5,
     summary="Hint at your word, and find the one whose word is another.",
-    bots={
-        "random": f"{_WORDS}.undercover_bots:random_bot",
-        "silent": f"{_WORDS}.undercover_bots:silent_bot",
-        "middle": f"{_WORDS}.undercover_bots:middle_bot",
-        "strong": f"{_WORDS}.undercover_bots:strong_bot",
-        "held_out": f"{_WORDS}.undercover_bots:held_out_bot",
-    },
+    bots=_bots(f"{_WORDS}.undercover_bots", "random", "silent", "middle", "strong", "held_out"),
     options={"rounds": "rounds of hints, each with a vote: 1 to 3 (2)"},
     held_out=True,
 )
@@ -512,12 +418,7 @@ register(
     summary="Solve a task with the smaller of two programs; a wrong one is worth nothing.",
     held_out=True,
     runs_programs=True,
-    bots={
-        "random": f"{_CODING}.spec_golf_bots:random_bot",
-        "middle": f"{_CODING}.spec_golf_bots:middle_bot",
-        "strong": f"{_CODING}.spec_golf_bots:strong_bot",
-        "held_out": f"{_CODING}.spec_golf_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CODING}.spec_golf_bots", "random", "middle", "strong", "held_out"),
     options={
         "rounds": "1 to 5, each with another task (3)",
         "difficulty": "1 to 5 (2)",
@@ -534,12 +435,7 @@ register(
     summary="One knows the task, the other writes the program; talk until it passes.",
     held_out=True,
     runs_programs=True,
-    bots={
-        "random": f"{_CODING}.pair_programming_bots:random_bot",
-        "middle": f"{_CODING}.pair_programming_bots:middle_bot",
-        "strong": f"{_CODING}.pair_programming_bots:strong_bot",
-        "held_out": f"{_CODING}.pair_programming_bots:held_out_bot",
-    },
+    bots=_bots(f"{_CODING}.pair_programming_bots", "random", "middle", "strong", "held_out"),
     options={
         "exchanges": "messages and programs at most, 1 to 5 (3)",
         "message_chars": "longest message, 100 to 600 (120)",
@@ -557,12 +453,7 @@ register(
     summary="One writes programs, the other walks over a grid by what they print.",
     held_out=True,
     runs_programs=True,
-    bots={
-        "random": f"{_WORKFLOW}.plan_path_bots:random_bot",
-        "middle": f"{_WORKFLOW}.plan_path_bots:middle_bot",
-        "strong": f"{_WORKFLOW}.plan_path_bots:strong_bot",
-        "held_out": f"{_WORKFLOW}.plan_path_bots:held_out_bot",
-    },
+    bots=_bots(f"{_WORKFLOW}.plan_path_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "2, or 1 that writes programs and walks (2)",
         "size": "of the grid, 3 to 20 (10)",
@@ -579,12 +470,7 @@ register(
     summary="One writes programs, the other pushes boxes onto goals by what they print.",
     held_out=True,
     runs_programs=True,
-    bots={
-        "random": f"{_WORKFLOW}.sokoban_bots:random_bot",
-        "middle": f"{_WORKFLOW}.sokoban_bots:middle_bot",
-        "strong": f"{_WORKFLOW}.sokoban_bots:strong_bot",
-        "held_out": f"{_WORKFLOW}.sokoban_bots:held_out_bot",
-    },
+    bots=_bots(f"{_WORKFLOW}.sokoban_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "2, or 1 that writes programs and moves (2)",
         "size": "of the room with its outer walls, 5 to 9 (6)",
@@ -602,12 +488,7 @@ register(
     summary="One writes programs, the other fills a grid by what they print.",
     held_out=True,
     runs_programs=True,
-    bots={
-        "random": f"{_WORKFLOW}.sudoku_bots:random_bot",
-        "middle": f"{_WORKFLOW}.sudoku_bots:middle_bot",
-        "strong": f"{_WORKFLOW}.sudoku_bots:strong_bot",
-        "held_out": f"{_WORKFLOW}.sudoku_bots:held_out_bot",
-    },
+    bots=_bots(f"{_WORKFLOW}.sudoku_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "2, or 1 that writes programs and fills (2)",
         "size": "digits a side: 4, 6 or 9 (4)",
@@ -645,12 +526,7 @@ register(
     seats=3,
     summary="One answers exact problems, one judges the answer, one sends the final one.",
     held_out=True,
-    bots={
-        "random": f"{_REASONING}.solve_and_verify_bots:random_bot",
-        "middle": f"{_REASONING}.solve_and_verify_bots:middle_bot",
-        "strong": f"{_REASONING}.solve_and_verify_bots:strong_bot",
-        "held_out": f"{_REASONING}.solve_and_verify_bots:held_out_bot",
-    },
+    bots=_bots(f"{_REASONING}.solve_and_verify_bots", "random", "middle", "strong", "held_out"),
     options={
         "players": "3, or 1 that takes all parts (3)",
         "problems": "problems per episode, 1 to 10 (3)",
@@ -670,12 +546,7 @@ register(
     summary="Solve generated puzzles of reasoning-gym, paid by its own checkers.",
     held_out=True,
     extra="puzzles",
-    bots={
-        "random": f"{_REASONING}.puzzles_bots:random_bot",
-        "middle": f"{_REASONING}.puzzles_bots:middle_bot",
-        "strong": f"{_REASONING}.puzzles_bots:strong_bot",
-        "held_out": f"{_REASONING}.puzzles_bots:held_out_bot",
-    },
+    bots=_bots(f"{_REASONING}.puzzles_bots", "random", "middle", "strong", "held_out"),
     options={
         "puzzles": "puzzles per episode, 1 to 10 (3)",
         "level": "1, with three answers to choose from, to 5 (3)",

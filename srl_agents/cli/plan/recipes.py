@@ -49,7 +49,7 @@ class RecipeSummary:
     memory_gib: float | None
     """Peak by plan; None of a population, which has no learners."""
     hours: float | None
-    """Of the whole run; None where neither plan nor run tells."""
+    """Of the whole run; None where it is neither planned nor measured."""
     proven: str
 
 

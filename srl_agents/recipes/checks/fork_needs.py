@@ -53,7 +53,7 @@ def check_fork_needs(recipe: LeagueRecipe) -> None:
         require(
             not kind.needs_answers or _asks_again(game),
             f"credit.estimator={name!r} of {game.name}: no seat is asked the same question twice, so no turn "
-            "tells anything of its answer. Use solve_and_verify-v0 with env_options.players 1, or 'group'.",
+            "makes its answer more likely. Use solve_and_verify-v0 with env_options.players 1, or 'group'.",
         )
         others = [b.training.algorithm for b in recipe.bases if b.training.algorithm != "grpo"]
         require(

@@ -29,7 +29,7 @@ class Matches:
         repeatable: a match that is played again, after a crash, ends alike; see
             `LeagueStore.report_many`.
         budgets: of those who are asked for money; None where no agent has one.
-        learned: gets the matches that are learned from; None where nobody wants them.
+        learned: gets the matches that are learned from; None where they are not kept.
         whole: inside it engines have all weights; all processes enter together.
     """
 

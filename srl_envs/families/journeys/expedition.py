@@ -26,14 +26,13 @@ of the value of all sites at level 4, and 0.84 at level 5.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action, seat_name
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.journeys.land import (
@@ -50,6 +49,7 @@ from srl_envs.families.journeys.land import (
     within,
 )
 from srl_envs.families.journeys.land import HILL as _HILL
+from srl_envs.families.journeys.orders import Move, read_move, why_illegal
 from srl_envs.families.journeys.par import par
 from srl_envs.messages import quoted, split_body
 
@@ -71,9 +71,6 @@ OUT, HOME, FETCHED = "out", "home", "fetched"
 YOUR_MOVE = "Make your move now."
 _FORECAST_RIGHT = 4
 """Of five forecasts, so many are right."""
-_SHORT = {"n": "north", "e": "east", "s": "south", "w": "west"}
-_MOVE = re.compile(r"(?:(go|cross) )?(north|east|south|west|n|e|s|w)(?: ([0-9]{1,2}))?")
-_AMOUNT = re.compile(r"(take|drop) ([0-9]{1,3})")
 UNSEEN = "?"
 
 
@@ -129,22 +126,6 @@ class Trek(NamedTuple):
     """Last message."""
     log: tuple[str, ...] = ()
     """What the last move led to."""
-
-
-class Move(NamedTuple):
-    """A move, and words for the others."""
-
-    kind: str
-    """``go``, ``cross``, ``take``, ``drop``, ``rest`` or ``end``."""
-    direction: str = ""
-    amount: int = 0
-    message: str = ""
-
-    @property
-    def body(self) -> str:
-        """As it is written."""
-        parts = (self.kind, self.direction, str(self.amount) if self.amount else "")
-        return " ".join(filter(None, parts))
 
 
 class Expedition(Game[Trek, Move]):
@@ -339,10 +320,10 @@ class Expedition(Game[Trek, Move]):
         message = ""
         if self.seats > 1:
             message, body = split_body(body, MESSAGE_CHARS, example="go north")
-        move = _read_move(body)
+        move = read_move(body)
         legal = self.moves(state, seat)
         if move not in legal:
-            raise IllegalMoveError(_why(move, legal))
+            raise IllegalMoveError(why_illegal(move, legal))
         return move._replace(message=message)
 
     def apply(self, state: Trek, actions: Mapping[int, Move]) -> Trek:
@@ -593,36 +574,6 @@ def _check(name: str, value: object, low: int, high: int) -> None:
         raise ConfigError(
             f"expedition: {name}={value!r}; give a whole number from {low} to {high}."
         )
-
-
-def _read_move(body: str) -> Move:
-    """A move as it is written, legal or not."""
-    text = " ".join(body.lower().replace(":", " ").split())
-    if text in ("rest", "end"):
-        return Move(text)
-    amount = _AMOUNT.fullmatch(text)
-    if amount:
-        return Move(amount[1], "", int(amount[2]))
-    found = _MOVE.fullmatch(text)
-    require_action(
-        found is not None,
-        "write go and a direction, take or drop and a number, rest or end, for example go north",
-    )
-    kind, direction, stake = found.groups() if found else ("", "", "")
-    return Move(kind or "go", _SHORT.get(direction, direction), int(stake or 0))
-
-
-def _why(move: Move, legal: Sequence[Move]) -> str:
-    """Why a move is not legal."""
-    among = [other for other in legal if other.kind == move.kind]
-    if not among:
-        kinds = list(dict.fromkeys(other.kind for other in legal))
-        return f"you cannot {move.kind} now; you can {', '.join(kinds)}"
-    if move.kind in ("take", "drop"):
-        return f"you can {move.kind} 1 to {among[-1].amount} now"
-    ways = list(dict.fromkeys(other.direction for other in among))
-    stake = f", with a stake of 1 to {among[-1].amount}" if move.kind == "cross" else ""
-    return f"from here you can {move.kind} {', '.join(ways)}{stake}"
 
 
 def _put(values: tuple[Any, ...], seat: int, value: Any) -> tuple[Any, ...]:
