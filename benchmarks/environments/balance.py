@@ -35,7 +35,7 @@ SEEDS = {
     "code_duel-v0": 6,
     "codewords_duet-v0": 30,
     "connect_four-v0": 12,
-    "expedition-v0": 8,
+    "expedition-v0": 40,
     "holdem-v0": 30,
     "pair_programming-v0": 8,
     "plan_path-v0": 20,

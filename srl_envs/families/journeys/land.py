@@ -21,6 +21,8 @@ NAMES = {
     MOUNTAIN: "mountain", PASS: "a pass", CAMP: "camp",
 }  # fmt: skip
 DIRECTIONS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
+SEEN_SITE = "!"
+"""How a map shows a site."""
 FAR = 10**6
 """Food to a cell that cannot be reached."""
 
@@ -185,13 +187,9 @@ def _all_turned(side: int) -> tuple[tuple[int, ...], ...]:
     return tuple(turned(side))
 
 
-def land_key(land: Land) -> object:
-    """The least of the eight turned lands: the same for all that differ in nothing else."""
-    side = round(len(land.cells) ** 0.5)
-    forms = []
-    for to in _all_turned(side):
-        cells = [""] * len(to)
-        for at, place in enumerate(to):
-            cells[place] = land.cells[at]
-        forms.append(("".join(cells), sorted((to[cell], value) for cell, value in land.sites)))
-    return min(forms)
+def view_key(land: Land, reach: int) -> str:
+    """What is seen from the camp so many steps far: the least of its eight turned forms."""
+    side, camp = round(len(land.cells) ** 0.5), len(land.cells) // 2
+    near, sites = within(side, camp, reach), {cell for cell, _ in land.sites}
+    marks = {cell: SEEN_SITE if cell in sites else land.cells[cell] for cell in near}
+    return min("".join(marks[to[cell]] for cell in near) for to in _all_turned(side))
