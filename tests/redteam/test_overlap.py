@@ -41,3 +41,31 @@ def test_a_task_in_words_of_its_own_is_another_one_though_it_shares_a_line() -> 
     task = "Tell how many leap days lie between the dates, both of them included, please."
     assert _new_words((f"{form}\n{task}",), known)
     assert not _new_words((f"{form}\nShort.",), known)
+
+
+def test_a_forecast_above_a_map_of_its_own_names_no_instance() -> None:
+    forecast = "Weather: calm at first. The forecast of the next turns is {} and then {}."
+    sky, marks = ("calm", "rain", "storm"), ".fhs~^=C"
+    some = [
+        (
+            f"{RULES}\n{forecast.format(sky[k % 3], sky[k // 3 % 3])}\n"
+            + "".join(marks[k // 8**place % 8] for place in range(4)),
+        )
+        for k in range(300)
+    ]
+    assert _telling_lines(some) == set()
+
+
+def test_a_list_of_rules_in_one_of_several_wordings_belongs_to_the_line_above_it() -> None:
+    wordings = ("The weight of a 1 in a row is", "The weight of a 1 in a row equals")
+    asked = "Fill the grid so that the sums are {}, as these rules say, one by one.\n"
+    some = [
+        (
+            f"{RULES}\n{asked.format(k)}  1. Every cell is 0 or 1.\n  2. {wordings[k % 2]} the number of "
+            f"its column, counted from the left.\nLike this: <action>{k % 4} 0</action>",
+        )
+        for k in range(300)
+    ]
+    telling = _telling_lines(some)
+    assert len(telling) == 300
+    assert telling.isdisjoint(_telling_lines([(some[0][0].replace("are 0", "are 1000"),)]))

@@ -22,6 +22,9 @@ _TELLING = 60
 _USUAL = 0.5
 """Share of the starts from which a form of line is one of the state, and of the values that it then has."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_VALUE = re.compile(r"\d+(?:\.\d+)?|\"[^\"\n]*\"")
+_EXAMPLE = re.compile(r"<action>.*?</action>")
+_ITEM = re.compile(r"\n[ \t]*(?=\d+\. )")
 _FEW = 60
 
 
@@ -79,24 +82,32 @@ def shares(
 
 
 def _telling_lines(starts: Sequence[Start]) -> set[str]:
-    """Lines that name an instance: long, rare, and no line of the state.
+    """Lines that name an instance: long, rare, no line of the state, and with little else to go with them.
 
     A line of the state differs from start to start only in its numbers, and has fewer values than there
-    are starts, such as the size of a stock whose growth stands elsewhere.
+    are starts, such as the size of a stock whose growth stands elsewhere; or most starts with it
+    differ in other words, such as a forecast above a map.
     """
-    lines = Counter(line for start in starts for line in _lines(start))
+    beside: dict[str, list[frozenset[str]]] = {}
     forms, values = Counter[str](), Counter[str]()
-    for line, count in lines.items():
-        forms[_NUMBER.sub("#", line)] += count
+    for start in starts:
+        lines = _lines(start)
+        others = frozenset(_VALUE.sub("#", line) for line in lines)
+        for line in lines:
+            beside.setdefault(line, []).append(others)
+    for line, companies in beside.items():
+        forms[_NUMBER.sub("#", line)] += len(companies)
         values[_NUMBER.sub("#", line)] += 1
     different = len(set(starts))
 
-    def names(line: str, count: int) -> bool:
-        form = _NUMBER.sub("#", line)
-        of_the_state = forms[form] > _USUAL * len(starts) and values[form] < _USUAL * different
-        return len(line) >= _TELLING and count <= max(1, _RARE * len(starts)) and not of_the_state
+    def names(line: str, companies: list[frozenset[str]]) -> bool:
+        form, count = _NUMBER.sub("#", line), len(companies)
+        usual = forms[form] > _USUAL * len(starts) and values[form] < _USUAL * different
+        shared = count > 1 and len(set(companies)) > _USUAL * count
+        long_and_rare = len(line) >= _TELLING and count <= max(1, _RARE * len(starts))
+        return long_and_rare and not (usual or shared)
 
-    return {line for line, count in lines.items() if names(line, count)}
+    return {line for line, companies in beside.items() if names(line, companies)}
 
 
 def _new_words(start: Start, known: set[str]) -> bool:
@@ -105,7 +116,8 @@ def _new_words(start: Start, known: set[str]) -> bool:
 
 
 def _lines(start: Start) -> set[str]:
-    return {line for text in start for line in text.splitlines()}
+    """Lines of all texts: items of a numbered list belong to the line above, examples of replies to none."""
+    return {line for text in start for line in _ITEM.sub(" ", _EXAMPLE.sub("", text)).splitlines()}
 
 
 def declared_held_out(env_id: str) -> bool:
