@@ -24,7 +24,7 @@ HEX = 16
 """Digits of digests in rows."""
 LEAST_PILOT = 900
 """Seeds from here on size an experiment; no row of a result has one."""
-Measure = Literal["team", "exploitability", "points"]
+Measure = Literal["team", "exploitability", "points", "own_outcome"]
 _BLOCK = re.compile(r"^```yaml\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -43,12 +43,13 @@ class Key(NamedTuple):
 class Arena:
     """A game with the recipe that all arms start from."""
 
-    model: str
-    """``tiny``, or a model of `benchmarks.learning.small_games.CORPORA`, built when it is not there."""
     measure: Measure
     """What is measured on eval seeds; see `measures`."""
     recipe: dict[str, Any]
     """Of a league, without name, model and seed."""
+    model: str = ""
+    """A shipped model, or one of `benchmarks.learning.small_games.CORPORA`, built when it is not there; so may
+    those of ``models`` be, which a recipe names if learners have several bases."""
     arms: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Arm -> what differs from `Experiment.arms` here, such as its size. If given, only these are run."""
 
@@ -106,10 +107,11 @@ class Experiment:
         ]
 
     def recipe(self, arena: str, arm: str) -> dict[str, Any]:
-        """Values of a run's recipe without name, model and seed."""
+        """Values of a run's recipe without name and seed."""
         found = self.arenas[arena]
         own = merged(self.arms[arm], found.arms.get(arm, {}))
-        return merged(merged(found.recipe, {"stop": self.stop}), own)
+        base = {"model": found.model} if found.model else {}
+        return merged(merged(base | found.recipe, {"stop": self.stop}), own)
 
 
 @dataclass(frozen=True, slots=True)

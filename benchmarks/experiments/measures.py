@@ -8,7 +8,6 @@ peak is the largest of noisy looks and is therefore read beside that of the base
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +22,8 @@ from srl_agents.league.matchmaking.arenas import Arena, Arenas
 from srl_agents.league.matchmaking.evaluation_schedule import EvaluationSchedule
 from srl_agents.league.matchmaking.manager import BOT
 from srl_agents.league.matchmaking.pair_record import mean_points
+from srl_agents.models.sources import catalog
+from srl_agents.recipes.sections.base_models import Base
 from srl_agents.records import Episode, MatchSpec, WeightVersion
 from srl_agents.rollouts import Rollouts
 
@@ -34,16 +35,18 @@ Found = dict[str, Any]
 
 
 class Table:
-    """Versions of a run, its start and bots, at one game."""
+    """Versions of a run on one base (the only one, if none is given), its start and bots, at one game."""
 
-    def __init__(self, run: Run, model: Path) -> None:
+    def __init__(self, run: Run, base: Base | None = None) -> None:
         from srl_agents.engines.embedded.engine import TransformersEngine
         from srl_agents.engines.protocol import SamplingSettings
         from srl_agents.models.base_model import BaseModel
 
         self.run, game = run, run.recipe.games[0]
-        lora = run.recipe.lora
-        self.base = BaseModel.load(model, lora_rank=lora.rank, lora_alpha=lora.alpha)
+        own = base or run.recipe.bases[0]
+        self.base = BaseModel.load(
+            catalog.resolve(own.model), lora_rank=own.lora.rank, lora_alpha=own.lora.alpha
+        )
         sampling = SamplingSettings(max_new_tokens=run.recipe.rollout.max_new_tokens)
         self._engine = TransformersEngine(self.base, sampling)
         self.arena = Arena(
@@ -98,14 +101,22 @@ class Table:
         episodes = self.play(agent, other, seeds)
         return _mean([mean_points(e.spec.seats, e.result().outcomes, agent) for e in episodes])
 
+    def outcome(self, agent: str, other: str, seeds: range) -> float:
+        """Mean outcome of an agent in all seats, the others held by another."""
+        found = []
+        for episode in self.play(agent, other, seeds):
+            outcomes = zip(episode.spec.seats, episode.result().outcomes, strict=True)
+            found += [outcome for seat, outcome in outcomes if seat == agent]
+        return _mean(found)
 
-def team(run: Run, model: Path) -> Found:
+
+def team(run: Run) -> Found:
     """Outcome of a team whose seats are held by the only learner, or each by the learner whose seat it is.
 
     With seats of their own, ``swapped`` is the mean outcome in each other's seats, over all ways to pass
     them round, and ``drop`` is ``last`` minus it.
     """
-    table, recipe = Table(run, model), run.recipe
+    table, recipe = Table(run), run.recipe
     seats = range(recipe.games[0].seats)
     owners = [next(n for n in recipe.learners if i in recipe.seats.get(n, seats)) for i in seats]
     first, refused_first = table.team([START] * len(seats), FINAL)
@@ -129,10 +140,10 @@ def team(run: Run, model: Path) -> Found:
     return _found(found, curve)
 
 
-def exploitability(run: Run, model: Path) -> Found:
+def exploitability(run: Run) -> Found:
     """Minus what a best response wins, exactly, of the first learner."""
     (name,) = (name for name, game in PLAYED.items() if game.env_id == run.recipe.env)
-    learner, game, reader = run.recipe.learners[0], PLAYED[name], Reader(model)
+    learner, game, reader = run.recipe.learners[0], PLAYED[name], Reader(catalog.resolve(run.recipe.bases[0].model))
     looks = [read_off(reader, game, None, 0)]
     for version in (v for v in run.versions() if v.learner == learner):
         reader.base.load_adapter(version.learner, run.folder / "snapshots" / str(version))
@@ -142,13 +153,13 @@ def exploitability(run: Run, model: Path) -> Found:
     return _found(ends, curve)
 
 
-def points(run: Run, model: Path) -> Found:
+def points(run: Run) -> Found:
     """Points per game against the recipe's bots, mean over them: of the learner chosen on other seeds.
 
     ``mean``, ``best`` and ``worst`` are over learners; best and worst are chosen on `CHOICE` seeds, so that
     choosing adds no bias. ``last`` is the best, and ``start`` what learners score against their start.
     """
-    table = Table(run, model)
+    table = Table(run)
     bots = [f"{BOT}{bot}" for bot in run.recipe.evaluation.bots]
 
     def score(agent: str, seeds: range) -> float:
@@ -176,8 +187,40 @@ def points(run: Run, model: Path) -> Found:
     return _found(own, curve)
 
 
-MEASURES: Mapping[Measure, Callable[[Run, Path], Found]] = MappingProxyType(
-    {"team": team, "exploitability": exploitability, "points": points}
+def own_outcome(run: Run) -> Found:
+    """Mean outcome of each learner by itself: among the recipe's bots, or in all seats if it names none.
+
+    ``last`` is the mean over learners, as ``first`` is over their starts; each learner's own end stands beside it
+    under its name, and its start as ``first_NAME``.
+    """
+    bots = run.recipe.evaluation.bots
+    values: dict[str, float] = {}
+    looks: dict[int, list[float]] = {}
+    for base in run.recipe.bases:
+        table = Table(run, base)
+
+        def score(agent: str, seeds: range, table: Table = table) -> float:
+            if bots:
+                return _mean([table.outcome(agent, f"{BOT}{bot}", seeds) for bot in bots])
+            return table.team([agent] * run.recipe.games[0].seats, seeds)[0]
+
+        start = score(START, FINAL)
+        for learner in base.learners:
+            versions = [v for v in run.versions() if v.learner == learner]
+            names = {v.number: table.add(v) for v in versions}
+            values[f"first_{learner}"] = start
+            values[learner] = score(names[max(names)], FINAL)
+            for number, name in names.items():
+                looks.setdefault(number, []).append(score(name, LOOK))
+    learners = run.recipe.learners
+    first = _mean([values[f"first_{learner}"] for learner in learners])
+    ends = {"first": first, "last": _mean([values[learner] for learner in learners])}
+    curve = [(0, first), *((number, _mean(own)) for number, own in sorted(looks.items()))]
+    return _found(ends | values, curve)
+
+
+MEASURES: Mapping[Measure, Callable[[Run], Found]] = MappingProxyType(
+    {"team": team, "exploitability": exploitability, "points": points, "own_outcome": own_outcome}
 )
 
 

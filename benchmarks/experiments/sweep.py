@@ -14,7 +14,7 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -89,20 +89,19 @@ def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
     Returns:
         Its row; None if it failed, with the end of its log on the standard error stream.
     """
-    arena = page.experiment.arenas[key.arena]
-    model = require(arena.model) if arena.model in CORPORA else Path(arena.model)
+    measure = page.experiment.arenas[key.arena].measure
     folder = runs / page.name / key.arena / _slug(key.arm)
     folder.mkdir(parents=True, exist_ok=True)
     out, found = folder / f"seed{key.seed}", folder / f"seed{key.seed}.json"
     recipe = page.experiment.recipe(key.arena, key.arm)
-    named = {"name": f"{page.name}-{key.arena}", "model": str(model), **recipe}
+    named = {"name": f"{page.name}-{key.arena}", **_with_built_models(recipe)}
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(named, sort_keys=False))
 
     def train_and_measure() -> int:
         code = _train([str(path), "--seed", str(key.seed), "--out", str(out)])
         if code == 0:
-            found.write_text(json.dumps(measured(out, model, arena.measure)))
+            found.write_text(json.dumps(measured(out, measure)))
         return code
 
     if in_child(train_and_measure, folder / f"seed{key.seed}.log") is None:
@@ -112,7 +111,7 @@ def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
             "experiment": page.name,
             **key._asdict(),
             "registration": page.digest,
-            "recipe": digest({**recipe, "model": arena.model})[:HEX],
+            "recipe": digest(recipe)[:HEX],
             "commit": code_version(),
             "srl": srl_envs.__version__,
             "machine": _machine(),
@@ -121,7 +120,19 @@ def run_one(page: Page, key: Key, runs: Path = RUNS) -> rows.Row | None:
     )
 
 
-def measured(folder: Path, model: Path, measure: Any) -> dict[str, Any]:
+def _with_built_models(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe with folders in the place of the names of `CORPORA`, which are built if they are not there."""
+
+    def place(values: Mapping[str, Any]) -> dict[str, Any]:
+        name = values.get("model")
+        return {**values, "model": str(require(name))} if name in CORPORA else dict(values)
+
+    if "models" not in recipe:
+        return place(recipe)
+    return {**recipe, "models": {name: place(own) for name, own in recipe["models"].items()}}
+
+
+def measured(folder: Path, measure: Any) -> dict[str, Any]:
     """What a finished run spent, and the values of its measure."""
     from benchmarks.experiments.measures import MEASURES
     from srl_agents import Run
@@ -129,14 +140,16 @@ def measured(folder: Path, model: Path, measure: Any) -> dict[str, Any]:
     from srl_agents.models.sources import catalog
 
     started, run = time.process_time(), Run.open(folder)
-    found = MEASURES[measure](run, model)
+    found = MEASURES[measure](run)
     records = run.metrics()
     spent = {
         name: records[-1].run[f"spent/{name}"] for name in ("tokens", "trained_tokens", "cpu_s")
     }
     own = time.process_time() - started
     return {
-        "model": base_sha256(catalog.resolve(str(model)))[:HEX],
+        "model": "+".join(
+            base_sha256(catalog.resolve(base.model))[:HEX] for base in run.recipe.bases
+        ),
         "versions": [str(version) for version in run.versions()][-len(run.recipe.learners) :],
         "updates": len(records),
         "tokens": int(spent["tokens"]),

@@ -84,29 +84,17 @@ def settings_of(pair: str, arm: str, updates: int) -> tuple[str, ...]:
     return (*PAIRS[pair], *ARMS[arm], *ends)
 
 
-def outcomes(folder: Path, models: dict[str, str]) -> dict[str, float]:
-    """Mean outcome on eval seeds of each learner, and of its start, in a game with random bots.
-
-    Args:
-        folder: of the run.
-        models: learner -> its base.
-    """
-    from benchmarks.experiments.measures import FINAL, START, Table
+def outcomes(folder: Path) -> dict[str, float]:
+    """Mean outcome on eval seeds of each learner of a run, and of its start, in a game with random bots."""
+    from benchmarks.experiments.measures import own_outcome
     from srl_agents import Run
 
-    run, found = Run.open(folder), {}
-    for name, model in models.items():
-        table = Table(run, require(model))
-        *_, version = (v for v in run.versions() if v.learner == name)
-        for label, agent in ((f"{name}, start", START), (name, table.add(version))):
-            values = [
-                outcome
-                for episode in table.play(agent, "bot:random", FINAL)
-                for seat, outcome in zip(episode.spec.seats, episode.result().outcomes, strict=True)
-                if seat == agent
-            ]
-            found[label] = round(float(np.mean(values)), 4)
-    return found
+    values = own_outcome(Run.open(folder))["values"]
+    return {
+        name: round(values[key], 4)
+        for learner in LEARNERS
+        for name, key in ((f"{learner}, start", f"first_{learner}"), (learner, learner))
+    }
 
 
 def train(arguments: list[str]) -> int:
@@ -183,7 +171,7 @@ def run_missing(only: list[str], seeds: list[int], updates: int, results: Path) 
                     continue
                 row = {**key, "commit": commit(), **asdict(spent), **measured(RUNS / name)}
                 if pair in PLAYED:
-                    row["outcomes"] = outcomes(RUNS / name, PLAYED[pair])
+                    row["outcomes"] = outcomes(RUNS / name)
                 rows.append(row)
                 results.write_text(json.dumps(rows, indent=1) + "\n")
                 print(json.dumps(row), flush=True)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,20 +33,21 @@ arenas:
 def test_every_arm_of_a_page_is_a_recipe(name: str) -> None:
     experiment = announced.read(name).experiment
     for arena, settings in experiment.arenas.items():
-        assert settings.model == "tiny" or settings.model in CORPORA
-        built = {
-            arm: read_values(
-                LeagueRecipe,
-                json.loads(
-                    json.dumps({"name": "arm", "model": "tiny", **experiment.recipe(arena, arm)})
-                ),
-                arm,
-            )
-            for arm in experiment.arms_of(arena)
-        }
-        assert len({json.dumps(experiment.recipe(arena, arm)) for arm in built}) == len(built)
-        assert {recipe.env for recipe in built.values()} == {settings.recipe["env"]}
-        assert all(recipe.stop is not None for recipe in built.values())
+        recipes = {arm: experiment.recipe(arena, arm) for arm in experiment.arms_of(arena)}
+        assert len({json.dumps(recipe) for recipe in recipes.values()}) == len(recipes)
+        for arm, values in recipes.items():
+            recipe = read_values(LeagueRecipe, _on_shipped_models(values), arm)
+            assert recipe.env == settings.recipe["env"]
+            assert recipe.stop is not None
+
+
+def _on_shipped_models(values: dict[str, Any]) -> dict[str, Any]:
+    """A recipe with `tiny` in the place of models that an experiment builds."""
+    named = json.loads(json.dumps({"name": "arm", **values}))
+    for base in [*named.get("models", {}).values()] or [named]:
+        assert base["model"] in {*CORPORA, "tiny", "tiny-shallow"}
+        base["model"] = "tiny"
+    return named
 
 
 @pytest.mark.parametrize("name", announced.names())
@@ -62,6 +64,7 @@ def test_a_queue_finishes_an_arm_before_the_next() -> None:
         "nim/a/0", "nim/a/1", "nim/b/0", "nim/b/1",
     ]  # fmt: skip
     assert page.experiment.recipe("nim", "b") == {
+        "model": "tiny",
         "env": "nim-v0",
         "lora": {"rank": 4, "alpha": 16},
         "stop": {"tokens": 100},
