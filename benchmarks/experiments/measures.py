@@ -143,7 +143,11 @@ def team(run: Run) -> Found:
 def exploitability(run: Run) -> Found:
     """Minus what a best response wins, exactly, of the first learner."""
     (name,) = (name for name, game in PLAYED.items() if game.env_id == run.recipe.env)
-    learner, game, reader = run.recipe.learners[0], PLAYED[name], Reader(catalog.resolve(run.recipe.bases[0].model))
+    learner, game, reader = (
+        run.recipe.learners[0],
+        PLAYED[name],
+        Reader(catalog.resolve(run.recipe.bases[0].model)),
+    )
     looks = [read_off(reader, game, None, 0)]
     for version in (v for v in run.versions() if v.learner == learner):
         reader.base.load_adapter(version.learner, run.folder / "snapshots" / str(version))

@@ -30,8 +30,8 @@ SUMMARY = "summary"
 """Place of the table of all experiments."""
 _PLACE = re.compile(r"^<<(\w+)>>$", flags=re.MULTILINE)
 HEAD = (
-    "| arm | seeds | last | peak | difference | 95 % | p, Holm | verdict | generated | trained | CPU s |",
-    "|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|",
+    "| arm | seeds | last | peak | difference | 95 % | p, Holm | verdict | generated | trained | MiB | CPU s |",
+    "|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|",
 )
 
 
@@ -122,9 +122,16 @@ def table(page: Page, arena: str, found: Sequence[rows.Row]) -> Iterator[str]:
             *_against(compared.get(arm), len(page.experiment.seeds)),
             f"{means['tokens']:,.0f}",
             f"{means['trained_tokens']:,.0f}",
+            _memory(own),
             f"{means['cpu_s']:.0f}",
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _memory(own: Sequence[rows.Row]) -> str:
+    """Mean peak memory of training in MiB; empty for rows of before it was kept apart from measuring."""
+    found = [row["training_mib"] for row in own if "training_mib" in row]
+    return f"{np.mean(found):,.0f}" if len(found) == len(own) else ""
 
 
 def comparisons(page: Page, arena: str, found: Sequence[rows.Row]) -> list[Comparison]:

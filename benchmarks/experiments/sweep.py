@@ -139,6 +139,7 @@ def measured(folder: Path, measure: Any) -> dict[str, Any]:
     from srl_agents.agents.contents import base_sha256
     from srl_agents.models.sources import catalog
 
+    training_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     started, run = time.process_time(), Run.open(folder)
     found = MEASURES[measure](run)
     records = run.metrics()
@@ -150,12 +151,13 @@ def measured(folder: Path, measure: Any) -> dict[str, Any]:
         "model": "+".join(
             base_sha256(catalog.resolve(base.model))[:HEX] for base in run.recipe.bases
         ),
-        "versions": [str(version) for version in run.versions()][-len(run.recipe.learners) :],
+        "versions": [str(version) for version in {v.learner: v for v in run.versions()}.values()],
         "updates": len(records),
         "tokens": int(spent["tokens"]),
         "trained_tokens": int(spent["trained_tokens"]),
         "training_cpu_s": round(spent["cpu_s"], 1),
         "cpu_s": round(spent["cpu_s"] + own, 1),
+        "training_mib": training_mib,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **found,
     }

@@ -24,7 +24,7 @@ def test_every_kind_of_credit_is_run_in_both_games_at_one_budget() -> None:
     }
     for arena, game in (("hanabi", "hanabi_mini-v0"), ("codewords", "codewords_duet-v0")):
         for arm in fork_outcomes.CREDITS:
-            values = {"name": "pilot", "model": "tiny", **experiment.recipe(arena, arm)}
+            values = {**experiment.recipe(arena, arm), "name": "pilot", "model": "tiny"}
             recipe = read_values(LeagueRecipe, json.loads(json.dumps(values)), "arm")
             assert recipe.env == game
             assert recipe.stop is not None

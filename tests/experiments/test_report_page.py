@@ -43,10 +43,12 @@ def test_the_build_fails_by_the_name_of_a_result(tmp_path: Path) -> None:
 def test_a_finished_arm_has_a_verdict_and_an_unfinished_one_has_none() -> None:
     whole = [row("a", 0, 0.5), row("a", 1, 0.6), row("b", 0, 0.7), row("b", 1, 0.8)]
     lines = [*report_page.table(KNOWN, "nim", whole)]
-    assert lines[2] == "| a | 2 | 0.550 ± 0.635 | 0.560 |  |  |  |  | 100 | 50 | 36 |"
+    assert lines[2] == "| a | 2 | 0.550 ± 0.635 | 0.560 |  |  |  |  | 100 | 50 |  | 36 |"
     assert lines[3] == (
-        "| b | 2 | 0.750 ± 0.635 | 0.760 | +0.200 | [+0.200, +0.200] | 0.000 | better | 100 | 50 | 36 |"
+        "| b | 2 | 0.750 ± 0.635 | 0.760 | +0.200 | [+0.200, +0.200] | 0.000 | better | 100 | 50 |  | 36 |"
     )
+    apart = [one | {"training_mib": 700 + one["seed"]} for one in whole[:2]]
+    assert "| 100 | 50 | 700 | 36 |" in [*report_page.table(KNOWN, "nim", apart)][2]
     (other,) = [*report_page.table(KNOWN, "nim", whole[:1])][2:]
     assert other.startswith("| a | 1 | 0.500 | 0.510 |  |  |  |  |")
     three = announced.parse("a", PAGE.replace("[0, 1]", "[0, 1, 2]"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import announced, rows, sweep
+from benchmarks.experiments import announced, measures, rows, sweep
 
 SMALL = """# Small
 
@@ -104,6 +104,54 @@ def test_a_killed_sweep_keeps_finished_runs_and_ends_like_an_undisturbed_one(
             (row["versions"], row["values"], row["tokens"], row["recipe"]) for row in found
         ]
     assert ends["killed"] == ends["whole"]
+
+
+PAIR = """# A pair
+
+```yaml
+baseline: apart
+stop: {tokens: 400}
+seeds: [0, 1]
+cpu_hours: 1
+arms:
+  apart: {}
+arenas:
+  nim:
+    measure: own_outcome
+    recipe:
+      env: nim-v0
+      updates: 50
+      models:
+        deep: {model: tiny, learners: [alice]}
+        shallow: {model: tiny-shallow, learners: [bob]}
+      lora: {rank: 4, alpha: 8}
+      opponents: {mirror: 0, live: 0, past: 0, bots: {random: 1}}
+      rollout: {start_states: 2, group_size: 4, max_new_tokens: 8}
+      evaluation: {every: 0, final_pairs: 1, bots: [random]}
+      snapshot_every: 1
+      checkpoint_every: 1
+```
+"""
+
+
+@pytest.mark.slow
+def test_a_row_of_unlike_learners_has_the_last_version_and_the_end_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "LOOK", range(2))
+    monkeypatch.setattr(measures, "FINAL", range(2))
+    page = announced.parse("pair", PAIR)
+    row = sweep.run_one(page, page.experiment.runs()[0], tmp_path)
+    assert row is not None
+    last = f"@{row['updates']}-"
+    assert row["updates"] > 1
+    assert [version.partition("@")[0] for version in row["versions"]] == ["alice", "bob"]
+    assert all(last in version for version in row["versions"])
+    assert len(set(row["model"].split("+"))) == 2
+    values = row["values"]
+    for name, mean in (("last", ("alice", "bob")), ("first", ("first_alice", "first_bob"))):
+        assert values[name] == pytest.approx(sum(values[key] for key in mean) / 2, abs=2e-5)
+    assert 0 < row["training_mib"] <= row["peak_mib"]
 
 
 def _wait(path: Path, process: subprocess.Popen[bytes]) -> None:
