@@ -48,8 +48,8 @@ class Arena:
     recipe: dict[str, Any]
     """Of a league, without name, model and seed."""
     model: str = ""
-    """A shipped model, or one of `benchmarks.learning.small_games.CORPORA`, built when it is not there; so may
-    those of ``models`` be, which a recipe names if learners have several bases."""
+    """A shipped model, or one of `benchmarks.learning.small_games.CORPORA`, built when it is not there; so
+    may those of ``models`` be, which a recipe names if learners have several bases."""
     arms: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Arm -> what differs from `Experiment.arms` here, such as its size. If given, only these are run."""
 

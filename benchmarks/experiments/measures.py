@@ -194,8 +194,8 @@ def points(run: Run) -> Found:
 def own_outcome(run: Run) -> Found:
     """Mean outcome of each learner by itself: among the recipe's bots, or in all seats if it names none.
 
-    ``last`` is the mean over learners, as ``first`` is over their starts; each learner's own end stands beside it
-    under its name, and its start as ``first_NAME``.
+    ``last`` is the mean over learners, as ``first`` is over their starts; each learner's own end stands
+    beside it under its name, and its start as ``first_NAME``.
     """
     bots = run.recipe.evaluation.bots
     values: dict[str, float] = {}

@@ -30,7 +30,8 @@ SUMMARY = "summary"
 """Place of the table of all experiments."""
 _PLACE = re.compile(r"^<<(\w+)>>$", flags=re.MULTILINE)
 HEAD = (
-    "| arm | seeds | last | peak | difference | 95 % | p, Holm | verdict | generated | trained | MiB | CPU s |",
+    "| arm | seeds | last | peak | difference | 95 % | p, Holm | verdict | generated | trained | MiB "
+    "| CPU s |",
     "|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|",
 )
 
