@@ -124,8 +124,8 @@ def _with_built_models(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe with folders in the place of the names of `CORPORA`, which are built if they are not there."""
 
     def place(values: Mapping[str, Any]) -> dict[str, Any]:
-        name = values.get("model")
-        return {**values, "model": str(require(name))} if name in CORPORA else dict(values)
+        name = values["model"]
+        return {**values, "model": str(require(name)) if name in CORPORA else name}
 
     if "models" not in recipe:
         return place(recipe)
