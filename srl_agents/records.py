@@ -65,7 +65,12 @@ def digest(value: Any) -> str:
 
 @dataclass(frozen=True, order=True, slots=True)
 class WeightVersion:
-    """One state of one learner's weights, for ever: no other weights have its id."""
+    """One state of one learner's weights, for ever: no other weights have its id.
+
+    Raises:
+        ConfigError: the learner is not an identifier, the number is below 0, or the digest is not 16 hex
+            digits.
+    """
 
     learner: str
     """An identifier, such as ``alice``."""
@@ -135,8 +140,8 @@ class WeightUpdate:
     handle: str
     """Where the transport that published it keeps the bytes, for example a folder."""
     logprobs: tuple[float, ...] = ()
-    """Of a fixed text under this version, in the trainer's process: engines that load the version elsewhere
-    are compared with them. Empty where no engine does."""
+    """Log-probabilities, in nats, of a fixed text under this version, in the trainer's process: engines that
+    load the version elsewhere are compared with them. Empty where no engine does."""
 
 
 Chances = Literal["parent", "fresh"]
@@ -150,6 +155,9 @@ class Branch:
     The replies before the decision are the parent's, word for word. At the decision one seat, or all seats on
     move in that step, answer anew; from there on the policies of the spec play. What the parent replied is
     alternative 0, so K alternatives cost K - 1 branches.
+
+    Raises:
+        ConfigError: a number is not whole or too low, or ``chances`` is unknown.
     """
 
     parent: str
@@ -189,6 +197,7 @@ class MatchSpec:
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword options of `srl_envs.make`."""
     seed: int
+    """Of the episode, 0 or more."""
     split: Split
     seats: tuple[str, ...]
     """Agent id per seat: of a `WeightVersion`, for example ``alice@3-9f2c1a0b7d5e4c31``, a bot
@@ -286,10 +295,13 @@ class Turn:
     reward: float
     """Reward that the step paid to this seat."""
     components: dict[str, float]
+    """Parts of ``reward`` by name, in reward units."""
     version: str = ""
     """Id of the `WeightVersion` that wrote the reply; empty where it has none."""
     prompt_ids: tuple[int, ...] = ()
+    """Tokens that the policy read; empty where it has none."""
     completion_ids: tuple[int, ...] = ()
+    """Tokens that were sampled, thoughts and the token that ends the reply included."""
     logprobs: tuple[float, ...] = ()
     """Log-probability of each completion token under the policy that sampled it."""
     finish: Literal["stop", "length", "scripted", "served"] = "scripted"
@@ -334,7 +346,9 @@ class Trajectory:
     """Id of the agent in the seat."""
     turns: tuple[Turn, ...]
     outcome: float
+    """Of the game, in [-1, 1]; 0 where the episode was truncated."""
     total_reward: float
+    """Outcome and costs of format, in reward units."""
     components: dict[str, float]
     """Sums over the episode: ``outcome``, ``format``, and the game's own statistics."""
 
@@ -348,6 +362,7 @@ class Episode:
     """One per seat, in seat order."""
     termination: Termination
     forfeited: tuple[int, ...] = ()
+    """Seats that forfeited, from 0."""
     fault: str = ""
     """Type and message of the infrastructure error when ``termination`` is ``void``."""
     transcript_sha256: str = ""
@@ -412,9 +427,13 @@ class TrainingBatch:
     versions: tuple[WeightVersion, ...]
     """R; what wrote each row."""
     prompt_ids_RP: NDArray[np.int64]
+    """Tokens of each prompt, padded on the left."""
     prompt_mask_RP: NDArray[np.bool_]
+    """False where a prompt is padded."""
     completion_ids_RT: NDArray[np.int64]
+    """Tokens of each reply, padded on the right."""
     completion_mask_RT: NDArray[np.bool_]
+    """False where a reply is padded."""
     learned_RT: NDArray[np.bool_]
     """Which completion tokens are learned; the others are only read."""
     logprobs_RT: NDArray[np.float32]
@@ -471,7 +490,7 @@ class TrainingBatch:
         return replace(self.take(rows_r), whole=self.extent) if len(rows_r) else None
 
     def take(self, rows_r: NDArray[np.intp]) -> Self:
-        """The batch of these rows, as wide as it was."""
+        """The batch of the rows ``rows_r``, (r,) numbers in [0, R), as wide as it was."""
         arrays = {
             f.name: getattr(self, f.name)[rows_r]
             for f in fields(self)
@@ -504,7 +523,7 @@ class ForeignTurn:
     """Mean log-probability per token under the author when it was sampled, over the author's own tokens
     without the one that ends the reply."""
     advantage: float
-    """Advantage for the reader."""
+    """Advantage for the reader, in reward units."""
     coefficient: float
     """Author's capability over the reader's."""
 

@@ -141,6 +141,15 @@ def episode_entropy(env_id: str, version: int, split: Split, seed: int) -> tuple
     """Entropy of one episode. The split is part of it, so train and eval share no random stream.
 
     Games with few instances can still draw the same one in both.
+
+    Args:
+        env_id: a registered id.
+        version: the number after ``-v``.
+        split: "train" or "eval".
+        seed: of the episode, 0 or more.
+
+    Returns:
+        Four whole numbers for `Streams`: CRC-32 of the id, version, number of the split, seed.
     """
     return _id_number(env_id), version, SPLITS.index(split), seed
 
@@ -210,7 +219,12 @@ class Game(ABC, Generic[State, Action]):
 
     @abstractmethod
     def apply(self, state: State, actions: Mapping[int, Action]) -> State:
-        """The state after the seats of `to_move` acted at the same moment."""
+        """The state after the seats of `to_move` acted at the same moment.
+
+        Args:
+            state: stays as it is.
+            actions: seat number, from 0 -> its move as `parse` returned it.
+        """
 
     @abstractmethod
     def returns(self, state: State) -> tuple[float, ...] | None:
@@ -226,11 +240,11 @@ class Game(ABC, Generic[State, Action]):
 
     @abstractmethod
     def fallback(self, state: State, seat: int) -> str:
-        """The game's named default move, as an action body; taken when retries are used up."""
+        """The named default move of ``seat`` (from 0), as an action body; taken when retries are used up."""
 
     @abstractmethod
     def sample(self, state: State, seat: int, rng: np.random.Generator) -> str:
-        """A random legal action body."""
+        """A random legal action body for ``seat`` (from 0), drawn from ``rng`` alone."""
 
     @abstractmethod
     def encode(self, state: State) -> Any:
@@ -241,13 +255,14 @@ class Game(ABC, Generic[State, Action]):
         """The inverse of `encode`."""
 
     def legal(self, state: State, seat: int) -> Sequence[str] | None:
-        """Every legal action body where there are at most 200, else None."""
+        """Every legal action body of ``seat`` (from 0) where there are at most 200, else None."""
         return None
 
     def components(self, state: State, seat: int) -> Mapping[str, float]:
-        """Named parts and statistics of the outcome; those at the end are logged, not rewarded.
+        """Named parts and statistics of the outcome of ``seat``; those at the end are logged, not rewarded.
 
-        The names are the same in every state and for every seat: a recipe may give them weights.
+        Each is in the game's own unit, which its page in the documentation names. The names are the same in
+        every state and for every seat: a recipe may give them weights.
         """
         return {}
 

@@ -181,6 +181,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         Args:
             seed: of the episode; None draws the next one from the last seed's own stream.
             options: ``{"split": "train" | "eval"}``.
+
+        Raises:
+            ConfigError: the seed is not a whole number of 0 or more, or an option is unknown.
         """
         self.start(seed, options)
         return self._described()
@@ -196,6 +199,12 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     ]:
         """Take one reply of every seat on move; replies of the other seats are ignored.
 
+        Args:
+            actions: agent -> whole reply.
+
+        Returns:
+            Observations, rewards in reward units, terminations, truncations and infos, by agent.
+
         Raises:
             EpisodeOverError: called before `reset` or after the end.
             InvalidActionError: a seat on move has no action, or one that is not text.
@@ -210,7 +219,15 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return observations, self.rewards(), terminations, truncations, infos
 
     def start(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Start an episode as `reset` does, and describe nothing; see `advance`."""
+        """Start an episode as `reset` does, and describe nothing; see `advance`.
+
+        Args:
+            seed: of the episode; None draws the next one from the last seed's own stream.
+            options: as `reset` takes them.
+
+        Raises:
+            ConfigError: the seed is not a whole number of 0 or more, or an option is unknown.
+        """
         if seed is None:
             seed = self._draw_seed()
         else:
@@ -279,7 +296,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return {"text": self.text(agent), "turn": self._turn, "can_act": 1 if acts else 0}
 
     def rewards(self) -> dict[str, float]:
-        """What the last step paid every agent, in a fresh dict."""
+        """What the last step paid every agent, in reward units and in a fresh dict."""
         paid = map(sub, self.paid, self._paid_before)
         rewards = dict(zip(self.possible_agents, paid))  # noqa: B905 - a seat each
         if self._faults:
@@ -321,13 +338,24 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return self.game.sample(self._state, seat, rng)
 
     def leaving(self, seat: int) -> tuple[float, ...]:
-        """What every seat would be paid, beside what it was paid, if ``seat`` left now; the game goes on."""
+        """What every seat would be paid, beside what it was paid, if ``seat`` left now; the game goes on.
+
+        Returns:
+            Reward units per seat.
+
+        Raises:
+            EpisodeOverError: called before `reset`.
+        """
         self._require_started()
         due = self.game.forfeit(self._state, seat)
         return tuple(map(sub, due, self.paid))
 
     def render(self) -> str | None:
-        """The whole position as a spectator sees it: returned for "ansi", printed for "human"."""
+        """The whole position as a spectator sees it: returned for "ansi", printed for "human".
+
+        Raises:
+            EpisodeOverError: called before `reset`.
+        """
         self._require_started()
         text = self.game.render(self._state)
         if self.render_mode == "human":

@@ -59,7 +59,7 @@ class Learner(AbstractContextManager["Learner"]):
             name: of the learner, an identifier.
             settings: of the updates.
             sampling: of replies.
-            shape: rank and alpha of the adapter.
+            shape: rank of the adapter, and alpha: updates are multiplied by alpha / rank.
             seed: root of all randomness.
         """
         self.name, self.settings, self.seed = name, settings, seed
@@ -103,11 +103,11 @@ class Learner(AbstractContextManager["Learner"]):
             adapter: folder of a saved adapter to go on from, of the same rank and alpha.
             rank: of the LoRA factors, 1 or more.
             alpha: LoRA scale; updates are multiplied by alpha / rank.
-            learning_rate: of the optimizer, more than 0; 1e-3 if absent.
+            learning_rate: of the optimizer, which multiplies its steps, more than 0; 1e-3 if absent.
             training: all settings of the updates at once, in the place of ``learning_rate`` and
                 ``settings``.
             max_new_tokens: most tokens per reply, 1 or more.
-            temperature: of sampling, more than 0.
+            temperature: divides the logits of sampling, more than 0.
             seed: root of all randomness: adapter, start states, sampled tokens.
             device: ``cpu``, ``cuda``, or ``auto``.
             settings: fields of `GRPOSettings`, such as ``kl_coef=0.02`` or ``variant="dapo"``.
@@ -347,6 +347,9 @@ class Learner(AbstractContextManager["Learner"]):
 
         Args:
             seed: of the sampled tokens.
+
+        Raises:
+            ModelError: the learner is closed.
         """
         self._require_open()
         self._lent.add(self._version)
@@ -366,6 +369,9 @@ class Learner(AbstractContextManager["Learner"]):
 
         Args:
             folder: made if absent; an adapter in it is replaced.
+
+        Raises:
+            ModelError: the learner is closed.
         """
         self._require_open()
         self._base.save_adapter(self.name, Path(folder))

@@ -28,7 +28,10 @@ STALENESS_POWER = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class AsynchronousSettings(CoordinationSettings, MergeSettings):
-    """When a learner is ready, and what weight it gets; see `SharedAdapter`."""
+    """When a learner is ready, and what weight it gets; see `SharedAdapter`.
+
+    Source: arXiv:1903.03934 algorithm 1, without its proximal term.
+    """
 
     kind: str = "asynchronous"
     ready_rows: int = 64

@@ -19,7 +19,10 @@ TEACHER_LIMIT = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationSettings(CoordinationSettings):
-    """How much the best learner's opinion weighs; see `srl_agents.credit.token_weights`."""
+    """How much the best learner's opinion weighs; see `srl_agents.credit.token_weights`.
+
+    Source: arXiv:2306.13649 section 3, arXiv:2306.08543 equation 2. Difference: advantages per token.
+    """
 
     kind: str = "distillation"
     teacher_weight: float = 0.1

@@ -27,7 +27,10 @@ from srl_envs.reading.settings import Removed, refuse_unread
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedSettings(CoordinationSettings, MergeSettings):
-    """theta_i <- local_share * theta_i + (1 - local_share) * sum over j of w_j theta_j."""
+    """theta_i <- local_share * theta_i + (1 - local_share) * sum over j of w_j theta_j.
+
+    Source: arXiv:1602.05629 algorithm 1. Differences: weights also from reward; a local share stays.
+    """
 
     kind: str = "federated"
     every: int = 5

@@ -17,7 +17,11 @@ from srl_envs.reading.settings import Removed, refuse_unread
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveSettings(CoordinationSettings):
-    """Which gradients count: those of the best learners, or entries on which learners agree."""
+    """Which gradients count: those of the best learners, or entries on which learners agree.
+
+    Source: of entries, the AND-mask of arXiv:2009.00329 section 3; the best learners are those of highest
+    `Performance`, p <- d * p + (1 - d) * reward, a rule of ours.
+    """
 
     kind: str = "selective"
     select: Literal["top", "signs"] = "top"

@@ -13,7 +13,10 @@ from srl_agents.coordination.settings import CoordinationSettings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SynchronizedSettings(CoordinationSettings):
-    """g = (1/N) * sum over j of g_j for all, clipped after averaging."""
+    """g = (1/N) * sum over j of g_j for all, clipped after averaging.
+
+    Source: FedSGD in arXiv:1602.05629 section 2, with equal weights.
+    """
 
     kind: str = "synchronized"
 

@@ -120,7 +120,13 @@ class Estimator(ABC):
 
 
 class GroupMean(Estimator):
-    """Against the mean of the attempts of the same group, seat and turn number."""
+    """Against the mean of the attempts of the same group, seat and turn number.
+
+        A_i = R_i - mean of the group's R,    also divided by (deviation + 1e-6) with ``scale_advantages``
+
+    Source: arXiv:2402.03300 section 4.1; not divided, arXiv:2503.20783; per seat and turn, arXiv:2510.11062
+    section 3.
+    """
 
     has_groups = True
     leave_one_out: ClassVar[bool] = False
@@ -146,13 +152,19 @@ class GroupMean(Estimator):
 
 
 class LeaveOneOut(GroupMean):
-    """Against the mean of the other attempts."""
+    """Against the mean of the other attempts: A_i = R_i - 1 / (G - 1) * sum over j != i of R_j.
+
+    Source: arXiv:2402.14740 equation 8.
+    """
 
     leave_one_out = True
 
 
 class RoleMean(Estimator):
-    """Against the running mean of the role, which this update's returns move afterwards."""
+    """Against the running mean of the role, which this update's returns move afterwards: A = R - b(role).
+
+    Source: arXiv:2506.24119 section 3.3; see `RoleBaselines` for the differences.
+    """
 
     remembers = True
 
@@ -191,7 +203,10 @@ class RoleMean(Estimator):
 
 
 class RoleGAE(RoleMean):
-    """Generalized advantage estimation over turns, with the roles' running means as values."""
+    """Generalized advantage estimation over turns, with the roles' running means as values.
+
+    Source: arXiv:1506.02438 equation 16; see `srl_agents.credit.returns.gae`.
+    """
 
     reads = ("trace",)
     needs_turns = True

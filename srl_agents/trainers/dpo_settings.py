@@ -45,7 +45,7 @@ _OF_DIFFERENCES = ("sigmoid", "hinge", "robust", "exo_pair", "discopop")
 class DPOSettings(ReferenceSettings, ComparisonSettings):
     """Updates on pairs of replies. Names are ours; `to_trl` translates them.
 
-    Source: arXiv:2305.18290; pairs are sampled by the learners of this very update, as in
+    Source: arXiv:2305.18290 equation 7; pairs are sampled by the learners of this very update, as in
     arXiv:2402.04792.
     """
 

@@ -80,7 +80,10 @@ VARIANTS: dict[Variant | None, Loss] = {
 @dataclass(frozen=True, kw_only=True, slots=True)
 @absent_unless_given("clip_low", "kl_coef", "kl_correction")
 class GRPOSettings(TokenLossSettings):
-    """Group-relative updates without a critic. Names are ours; `to_trl` translates them."""
+    """Group-relative updates without a critic. Names are ours; `to_trl` translates them.
+
+    Source: arXiv:2402.03300 equation 3; `VARIANTS` name theirs.
+    """
 
     activates: ClassVar[bool] = True
     algorithm: Literal["grpo"] = "grpo"

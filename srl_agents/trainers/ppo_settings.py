@@ -33,7 +33,10 @@ CRITICS = ("detached", "shared", "base", "adapter")
 @dataclass(frozen=True, kw_only=True, slots=True)
 @with_defaults(iterations=2)
 class PPOSettings(TokenLossSettings, DiscountSettings):
-    """Updates with a critic. Names are ours; `to_trl` translates them. Source: arXiv:1707.06347."""
+    """Updates with a critic. Names are ours; `to_trl` translates them.
+
+    Source: arXiv:1707.06347 equation 7.
+    """
 
     algorithm: Literal["ppo"] = "ppo"
     minibatches: int = 2

@@ -29,6 +29,7 @@ class Step:
     replies: dict[int, str]
     """Seat -> full reply, for the seats that were on move."""
     rewards: tuple[float, ...]
+    """Reward units per seat."""
     invalid: tuple[str | None, ...]
     """Per seat: None, ``malformed`` or ``illegal``."""
     thoughts: dict[int, str] = field(default_factory=dict, compare=False)
@@ -44,6 +45,7 @@ class Transcript:
     options: dict[str, Any]
     split: str
     seed: int
+    """Of the episode, 0 or more."""
     steps: tuple[Step, ...]
     outcomes: tuple[float, ...]
     """Outcome per seat; 0 for all where the episode was truncated."""
@@ -52,6 +54,7 @@ class Transcript:
     components: tuple[dict[str, float], ...]
     """Per seat: sums of ``outcome`` and ``format``, and the game's own statistics."""
     forfeited: tuple[int, ...]
+    """Seats that forfeited, from 0."""
     truncated: bool
     digest: str
     """SHA-256 chain over everything that was seen and replied."""

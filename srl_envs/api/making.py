@@ -75,7 +75,12 @@ def tool_schemas(env_id: str) -> list[dict[str, Any]]:
 
 
 def make_aec(env_id: str, **options: Any) -> GameAEC:
-    """The same environment with PettingZoo's agent-by-agent interface; options as in `make`."""
+    """The same environment with PettingZoo's agent-by-agent interface.
+
+    Args:
+        env_id: a registered id.
+        **options: as in `make`, which also says what it raises.
+    """
     from srl_envs.views.aec import GameAEC  # noqa: PLC0415
 
     return GameAEC(make(env_id, **options))
@@ -96,6 +101,12 @@ def make_single(
         opponents: seat -> bot name of the environment, or a ``text -> text`` callable; or one bot name
             for all other seats. Seats that are not named make random legal moves.
         **options: as in `make`.
+
+    Raises:
+        UnknownEnvironmentError: no such id.
+        ConfigError: an option is unknown or impossible, a seat is impossible, or an opponent is neither a
+            bot's name nor callable.
+        UnknownPolicyError: the environment has no such bot.
     """
     from srl_envs.views.single import GameSingle  # noqa: PLC0415
 

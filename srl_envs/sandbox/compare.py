@@ -58,7 +58,13 @@ def _has_length(value: Any, length: int) -> bool:
 
 
 def same_items(value: Any, expected: Sequence[Any], *, rel_tol: float = 1e-9) -> bool:
-    """`same_value` for lists whose order does not matter; each item counts as often as it occurs."""
+    """`same_value` for lists whose order does not matter; each item counts as often as it occurs.
+
+    Args:
+        value: what the program returned.
+        expected: items in any order.
+        rel_tol: largest difference of two floats that counts as equal, as a share of the larger one.
+    """
     if not isinstance(value, (list, tuple)) or len(value) != len(expected):
         return False
     left = list(expected)

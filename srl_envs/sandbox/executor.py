@@ -177,6 +177,10 @@ class CodeExecutor:
 
         Returns:
             Per submission, one outcome per call.
+
+        Raises:
+            ConfigError: a call is malformed, or its arguments have no JSON form.
+            SandboxError: the host takes the sandbox away entirely.
         """
         if budgets is None:
             budgets = [None] * len(submissions)
@@ -259,6 +263,9 @@ class CodeExecutor:
 
         Returns:
             One outcome per input; the answer is in `Outcome.stdout`.
+
+        Raises:
+            ConfigError: there is not one expected output for each input.
         """
         if expected is not None and len(expected) != len(inputs):
             raise ConfigError(f"{len(expected)} expected outputs for {len(inputs)} inputs.")

@@ -31,7 +31,7 @@ class Budget:
     Args:
         total_s: seconds.
         clock: seconds.
-        crowding: how many want each processor, at least 1.
+        crowding: processes that want a processor, divided by the processors; at least 1.
 
     Raises:
         ConfigError: the time is not above 0.
@@ -78,7 +78,13 @@ class Budget:
         return self._spent_s
 
     def end(self, begun_s: float, cpu_s: float = 0.0) -> None:
-        """A run has ended, and took this much of the processors."""
+        """A run has ended.
+
+        Args:
+            begun_s: what `begin` returned, seconds.
+
+            cpu_s: seconds of processor time that it took.
+        """
         self._pass()
         self._running -= 1
         self._begun_s -= begun_s

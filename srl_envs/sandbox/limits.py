@@ -10,7 +10,12 @@ from srl_envs.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Limits of one run. Processor time is the real limit; wall time is the backstop of a busy host."""
+    """Limits of one run. Processor time is the real limit; wall time is the backstop of a busy host.
+
+    Raises:
+        ConfigError: a limit is not a finite number above 0 or not whole where it counts things, ``files`` is
+            below 8, or ``memory_mib`` below 16.
+    """
 
     wall_s: float = 20.0
     """Seconds of wall time; keep it several times `cpu_s`, or a loaded host times out honest work."""

@@ -38,6 +38,10 @@ class Check:
     def __call__(self, env_id: str, episodes: int) -> None:
         """Hold an environment to the rule.
 
+        Args:
+            env_id: a registered id.
+            episodes: how many the check plays, more or less.
+
         Raises:
             ConformanceError: what is wrong, where, and what to do.
         """

@@ -28,6 +28,10 @@ def check_contract(env_id: str, *, episodes: int = 4) -> None:
 
     Seats and mode of the game are those that it is registered with.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: the first thing that does not hold.
     """
@@ -117,6 +121,10 @@ def _require_others_ignored(where: str, env: GameEnv, seed: int, expected: Recor
 def check_bots(env_id: str, *, episodes: int = 3) -> None:
     """Every bot can be made, plays only valid replies against every kind, and follows from its seed.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: a bot is missing, replies invalidly, or is not reproducible.
     """
@@ -144,6 +152,10 @@ def _bot_game(env: GameEnv, name: str, seed: int) -> Transcript:
 
 def check_views(env_id: str, *, episodes: int = 3) -> None:
     """The agent-by-agent and the single-seat view give every seat the same texts as the parallel view.
+
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
 
     Raises:
         ConformanceError: what a seat sees or earns depends on the view.

@@ -18,6 +18,10 @@ def check_conversions(env_id: str, *, episodes: int = 3) -> None:
     show the same texts and pay the same. A game declares itself `Game.simultaneous` exactly where its
     `to_move` names all seats at every step.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: a conversion fails or plays another game, or the declaration is wrong.
     """

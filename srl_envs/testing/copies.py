@@ -35,6 +35,10 @@ def check_copies(env_id: str, *, episodes: int = 2) -> None:
     one kind of bot after the other: generators are copied, not shared. Episodes are copied half way,
     so after a program ran where the game runs any. A pickle is small.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: a view cannot be copied, or a copy plays another game.
     """

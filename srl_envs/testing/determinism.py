@@ -36,6 +36,10 @@ THREADS = 4
 def check_determinism(env_id: str, *, episodes: int = 4) -> None:
     """The same seed gives the same episode: again, among foreign draws, interleaved, in threads.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: two recordings of one seed differ.
     """
@@ -60,6 +64,10 @@ def check_determinism(env_id: str, *, episodes: int = 4) -> None:
 def check_subprocess(env_id: str, *, episodes: int = 2) -> None:
     """The same seed gives the same episode in a process with another ``PYTHONHASHSEED``.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: an episode differs, or the process failed.
     """
@@ -80,6 +88,10 @@ def check_subprocess(env_id: str, *, episodes: int = 2) -> None:
 
 def check_reset_isolation(env_id: str, *, episodes: int = 4) -> None:
     """`reset` leaves nothing behind, and what was returned is the caller's.
+
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
 
     Raises:
         ConformanceError: an abandoned episode, or a caller who changes what it got, shows later; or
@@ -107,6 +119,10 @@ def check_splits(env_id: str, *, episodes: int = 100) -> None:
 
     Where instances are few (a board game whose seed decides who begins), the two splits must at
     least draw independently; where they are some thousands, one in ten may meet by chance.
+
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
 
     Raises:
         ConformanceError: an instance appears in both, or both are the same sequence.

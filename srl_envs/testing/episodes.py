@@ -56,7 +56,7 @@ def game_env(env_id: str, **options: Any) -> Iterator[GameEnv]:
 
 
 def opening(env: GameEnv, seed: int | None = None) -> dict[int, str]:
-    """Reset, and return what each seat sees."""
+    """Reset to the episode of ``seed`` (None: the next one), and return what each seat sees."""
     observations, _ = env.reset(seed=seed)
     return {seat: observations[agent]["text"] for seat, agent in enumerate(env.possible_agents)}
 

@@ -30,6 +30,10 @@ def check_hidden_information(env_id: str, *, episodes: int = 4) -> None:
     which a move is refused must not change. The method itself is held to what the texts show: a value
     that changes what one seat reads, and not another, is hidden from the other, and must be swapped.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: something leaks, or `Game.swap_hidden` leaves out something hidden.
     """

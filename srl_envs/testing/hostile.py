@@ -128,6 +128,10 @@ def check_hidden_replies(env_id: str, *, episodes: int = 4) -> None:
 
     Where several seats move at once, no seat sees an accepted reply before all are in.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: what another seat sees changed before the game moved on.
     """
@@ -167,6 +171,10 @@ def check_exploits(env_id: str, *, episodes: int = 10) -> None:
     of the two is the floor. The ``middle`` bot plays all other seats, and each policy plays every seat
     of every seed. Tried are silence, all candidates at once (as blocks and in one block), the prompt
     copied back, and texts aimed at the parser. Applies where both bots are registered.
+
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
 
     Raises:
         ConformanceError: one of them earns more, beyond 3 standard errors.

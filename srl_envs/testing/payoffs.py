@@ -24,6 +24,10 @@ _ROUNDING = 1e-9  # reward units
 def check_payoffs(env_id: str, *, episodes: int = 4) -> None:
     """Every bot against every bot, and against silence: rewards add up as the mode demands.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: an outcome is out of range, a competitive one does not sum to exactly 0, a
             cooperative one differs between seats, or the parts do not make the reward.

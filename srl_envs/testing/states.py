@@ -24,6 +24,10 @@ from srl_envs.testing.episodes import (
 def check_state_round_trip(env_id: str, *, episodes: int = 3) -> None:
     """At every step a state goes through JSON into a fresh environment, which plays the same rest.
 
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
+
     Raises:
         ConformanceError: the state is not JSON, is not restored, or the rest differs.
     """
@@ -69,6 +73,10 @@ def check_replay(env_id: str, *, episodes: int = 3) -> None:
     """A transcript survives the disk and replays to itself; one that claims another reward does not.
 
     In every other episode what is left to chance is drawn anew before each step, which no seat may notice.
+
+    Args:
+        env_id: a registered id, of this package or of another.
+        episodes: how many are played, one per seed.
 
     Raises:
         ConformanceError: it does not replay, a changed one does, or a seat sees what was drawn anew.

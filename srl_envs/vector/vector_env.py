@@ -108,11 +108,15 @@ class _LateInfos:
 
 
 class VectorEnv:
-    """``n`` environments in step; see `srl_envs.make_vec`, which makes it.
+    """``n`` environments in step; see `srl_envs.make_vec`, which makes it and names its arguments.
 
     >>> vec = srl_envs.make_vec("connect_four-v0", 8)       # doctest: +SKIP
     >>> now = vec.reset(seed=7)                             # doctest: +SKIP
     >>> now = vec.step([policy(text) for text in now.texts])  # doctest: +SKIP
+
+    Raises:
+        ConfigError: the number of environments or of workers is impossible, or an option is.
+        UnknownEnvironmentError: no such id.
     """
 
     def __init__(

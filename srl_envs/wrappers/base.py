@@ -113,7 +113,7 @@ class Wrapper(GameEnv):
         return self.env.step(actions)
 
     def start(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Start an episode with `reset`, and keep what it returns."""
+        """Start an episode as `GameEnv.reset` does, and keep what it returns."""
         observations, infos = self.reset(seed=seed, options=options)
         self._returned = observations, dict.fromkeys(self.possible_agents, 0.0), infos
 

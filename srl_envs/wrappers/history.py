@@ -61,7 +61,7 @@ class HistoryWindow(Wrapper):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], Infos]:
-        """Start an episode; nothing of the last one is shown."""
+        """Start an episode, of which nothing earlier is shown; see `GameEnv.reset`."""
         observations, infos = self.env.reset(seed=seed, options=options)
         for past in self._past.values():
             past.clear()

@@ -49,7 +49,7 @@ class Recording(Wrapper):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], Infos]:
-        """Start an episode and its record."""
+        """Start an episode and its record; see `GameEnv.reset`."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self._recorder, self._seen = Recorder(self.env, observations), observations
         return observations, infos

@@ -60,7 +60,11 @@ class PotentialShaping(Wrapper):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], Infos]:
-        """Start an episode; the potentials of the first turns are only remembered."""
+        """Start an episode, in which first potentials are only remembered; see `GameEnv.reset`.
+
+        Raises:
+            ConfigError: a potential is not finite.
+        """
         observations, infos = self.env.reset(seed=seed, options=options)
         self._last = dict.fromkeys(self.possible_agents)
         for agent, seen in observations.items():
@@ -68,7 +72,11 @@ class PotentialShaping(Wrapper):
         return observations, infos
 
     def step(self, actions: dict[str, str]) -> Result:
-        """Take the replies; see `GameEnv.step`."""
+        """Take the replies; see `GameEnv.step`.
+
+        Raises:
+            ConfigError: a potential is not finite.
+        """
         observations, rewards, terminations, truncations, infos = self.env.step(actions)
         for agent, seen in observations.items():
             end = 1 if terminations[agent] else 2 if truncations[agent] else 0

@@ -18,5 +18,16 @@ def as_aec(env: GameEnv) -> GameAEC:
 def as_single(
     env: GameEnv, *, seat: int = 0, opponents: Mapping[int, str | Policy] | str | None = None
 ) -> GameSingle:
-    """Like `srl_envs.make_single`, for an environment that is already made."""
+    """Like `srl_envs.make_single`, for an environment that is already made.
+
+    Args:
+        env: which the view takes over.
+        seat: the seat that the caller plays, from 0.
+        opponents: seat -> bot name or ``text -> text`` callable, or one bot name for all other seats. Seats
+            that are not named make random legal moves.
+
+    Raises:
+        ConfigError: a seat is impossible, or an opponent is neither a bot's name nor callable.
+        UnknownPolicyError: the environment has no such bot.
+    """
     return GameSingle(env, seat=seat, opponents=opponents)

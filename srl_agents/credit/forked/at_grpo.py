@@ -25,7 +25,10 @@ Floats = NDArray[np.float64]
 
 
 class ATGRPO(ByAlternatives):
-    """Mean and deviation of the alternatives; ``scale_advantages`` changes nothing."""
+    """Mean and deviation of the alternatives; ``scale_advantages`` changes nothing.
+
+    Source: arXiv:2510.11062 section 3.
+    """
 
     backs_up = False
 

@@ -23,7 +23,10 @@ Floats = NDArray[np.float64]
 
 
 class C3(ByAlternatives):
-    """Leave-one-out at a fixed context."""
+    """Leave-one-out at a fixed context: A_k = R_k - 1 / (K - 1) * sum over j != k of R_j.
+
+    Source: arXiv:2603.06859.
+    """
 
     def against(self, returns_A: Floats) -> Floats:
         """See `ByAlternatives`; ``scale`` also divides by the deviation of the alternatives."""

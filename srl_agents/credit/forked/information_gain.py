@@ -34,7 +34,10 @@ Flags = NDArray[np.bool_]
 
 
 class InformationGain(Estimator):
-    """Normalised gains from a turn on, and the normalised outcome; ``scale_advantages`` changes nothing."""
+    """Normalised gains from a turn on, and the normalised outcome; ``scale_advantages`` changes nothing.
+
+    Source: arXiv:2605.06200, its abstract.
+    """
 
     has_groups = True
     needs_turns = True

@@ -36,7 +36,13 @@ Floats = NDArray[np.float64]
 
 
 class MAGRPO(ByAlternatives):
-    """Joint actions against their siblings; forks of single seats are left out."""
+    """Joint actions against their siblings; forks of single seats are left out.
+
+        R_j = r_j + mean over the joint actions that follow j of their R
+        A_j = R_j - mean over the siblings of j
+
+    Source: arXiv:2508.04652.
+    """
 
     needs_joint = True
 
@@ -59,7 +65,10 @@ class MAGRPO(ByAlternatives):
 
 
 class MAGRPOCrossed(MAGRPO):
-    """Each reply over all joint actions that hold it."""
+    """Each reply over all joint actions that hold it: A(a) = Q(a) - mean of Q over the agent's replies.
+
+    Source: the package of arXiv:2508.04652, which computes it and does not credit it.
+    """
 
     needs_joint = False
 

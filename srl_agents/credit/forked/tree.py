@@ -26,7 +26,10 @@ Flags = NDArray[np.bool_]
 
 
 class Tree(Estimator):
-    """Both comparisons of a leaf; needs no fork at every decision."""
+    """Both comparisons of a leaf; needs no fork at every decision.
+
+    Source: arXiv:2509.21240 section 3.3.
+    """
 
     has_groups = True
     needs_turns = True

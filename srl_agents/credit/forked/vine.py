@@ -23,7 +23,10 @@ from srl_agents.credit.forks import Place
 
 
 class Vine(Estimator):
-    """Differences of measured values along each match that branches left."""
+    """Differences of measured values along each match that branches left.
+
+    Source: arXiv:2410.01679 equations 4 to 6.
+    """
 
     needs_turns = True
     reads_forks = True

@@ -24,6 +24,10 @@ class FormatSpec:
 
     A *place* is ``"reply"`` (all text after the thoughts), ``"<tag>"`` for a tag of ``blocks``,
     ``"box"`` or ``"fence"``.
+
+    Raises:
+        ConfigError: a field has an impossible value, two of them contradict each other, or a rule is about a
+            place that the format does not have.
     """
 
     blocks: tuple[str, ...] = ()

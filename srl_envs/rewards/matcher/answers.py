@@ -101,6 +101,9 @@ class AnswerMatcher:
         policy: what counts as the same where opinions differ.
         extract: names out of `extraction.EXTRACTORS`, tried in this order.
         fallback: asked where mathematics is left undecided (`UNDECIDED`); by default none.
+
+    Raises:
+        ConfigError: ``extract`` has a name that is unknown.
     """
 
     def __init__(

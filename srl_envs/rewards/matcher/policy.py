@@ -9,7 +9,11 @@ from srl_envs.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerPolicy:
-    """Flags of the answer matcher; the defaults are exact about numbers, lenient about dress."""
+    """Flags of the answer matcher; the defaults are exact about numbers, lenient about dress.
+
+    Raises:
+        ConfigError: digits are below 1, or the tolerance is not from 0 to below 1.
+    """
 
     unit_missing_ok: bool = True
     """A number without the unit that the other side has: ``5`` for ``5 cm``."""

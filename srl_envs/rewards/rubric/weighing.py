@@ -135,7 +135,13 @@ class Rubric:
         )
 
     def __call__(self, reply: str, **row: Any) -> float | None:
-        """The reward of one reply; the fields of its row are keyword arguments."""
+        """The reward of one reply in reward units; the fields of its row are keyword arguments.
+
+        None where a part could not be judged by our own fault.
+
+        Raises:
+            ConfigError: the row lacks a field, or a field has a form that the scorer does not read.
+        """
         return self.score(reply, row).reward
 
     def score(self, reply: str, row: Mapping[str, Any] | None = None) -> RubricScore:
@@ -153,7 +159,11 @@ class Rubric:
         return self._total(components)
 
     async def score_async(self, reply: str, row: Mapping[str, Any] | None = None) -> RubricScore:
-        """`score`, with slow scorers side by side and off the event loop."""
+        """`score`, with slow scorers side by side and off the event loop.
+
+        Raises:
+            ConfigError: the row lacks a field, or a field has a form that the scorer does not read.
+        """
         row = row or {}
         self._check(row)
         ended: dict[str, asyncio.Task[Score | None]] = {}
@@ -191,6 +201,10 @@ class Rubric:
             replies: texts.
             rows: the fields of each; None where no part needs any.
             report: called with the number of replies that are done, from time to time.
+
+        Raises:
+            ConfigError: there is not one row for each reply, a row lacks a field, or a field has a form that
+                the scorer does not read.
         """
         rows = [{}] * len(replies) if rows is None else rows
         if len(rows) != len(replies):
