@@ -24,7 +24,7 @@ HEX = 16
 """Digits of digests in rows."""
 LEAST_PILOT = 900
 """Seeds from here on size an experiment; no row of a result has one."""
-Measure = Literal["team", "exploitability", "points", "own_outcome"]
+Measure = Literal["team", "exploitability", "points", "own_outcome", "transfer"]
 _BLOCK = re.compile(r"^```yaml\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 

@@ -8,11 +8,13 @@ peak is the largest of noisy looks and is therefore read beside that of the base
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from benchmarks.experiments import transfer as transferring
 from benchmarks.experiments.announced import Measure
 from benchmarks.league.exploitability import PLAYED, Reader
 from benchmarks.league.exploitability import look as read_off
@@ -35,9 +37,15 @@ Found = dict[str, Any]
 
 
 class Table:
-    """Versions of a run on one base (the only one, if none is given), its start and bots, at one game."""
+    """Versions of a run on one base, its start and bots, at one game.
 
-    def __init__(self, run: Run, base: Base | None = None) -> None:
+    Args:
+        run: whose versions.
+        base: of the run; the first, if none is given.
+        arena: the game; the run's first, if none is given.
+    """
+
+    def __init__(self, run: Run, base: Base | None = None, arena: Arena | None = None) -> None:
         from srl_agents.engines.embedded.engine import TransformersEngine
         from srl_agents.engines.protocol import SamplingSettings
         from srl_agents.models.base_model import BaseModel
@@ -49,15 +57,19 @@ class Table:
         )
         sampling = SamplingSettings(max_new_tokens=run.recipe.rollout.max_new_tokens)
         self._engine = TransformersEngine(self.base, sampling)
-        self.arena = Arena(
+        self.arena = arena or Arena(
             env_id=game.env_id, options=dict(game.options), seats=game.seats, teams=game.teams
         )
         self._policies: dict[str, ModelPolicy | ScriptedPolicy] = {START: ModelPolicy(self._engine)}
 
     def add(self, version: WeightVersion) -> str:
         """Seat a version of the run; its name at this table."""
-        name = f"{version.learner}_{version.number}"
-        self.base.load_adapter(name, self.run.folder / "snapshots" / str(version))
+        folder = self.run.folder / "snapshots" / str(version)
+        return self.add_adapter(f"{version.learner}_{version.number}", folder)
+
+    def add_adapter(self, name: str, folder: Path) -> str:
+        """Seat an adapter; its name at this table."""
+        self.base.load_adapter(name, folder)
         self._policies[name] = ModelPolicy(self._engine, self.base.freeze_adapter(name))
         return name
 
@@ -223,8 +235,64 @@ def own_outcome(run: Run) -> Found:
     return _found(ends | values, curve)
 
 
+HELD_OUT_GAME = Arena(env_id="kuhn_poker-v0", options={"hands": 3}, seats=2)
+"""A game that `transfer` looks at and no arm trains."""
+
+
+def transfer(run: Run) -> Found:
+    """How far the only learner prefers right answers to easy problems that it never trained on.
+
+    ``first`` is after imitation, ``last`` after training, ``base`` before both, in nats; see
+    `transfer.Preference`. The same of GSM8K stands beside it (``gsm8k_first`` and so on), shares of right
+    answers (``easy_right_last``), points against the random bot in the game and in `HELD_OUT_GAME`, and
+    refused replies there.
+    """
+    (learner,) = run.recipe.learners
+    asked = transferring.problems()
+    tables = {"game": Table(run), "held_out": Table(run, arena=HELD_OUT_GAME)}
+    version = max((v for v in run.versions() if v.learner == learner), key=lambda v: v.number)
+    folders = {
+        "base": None,
+        "first": run.folder / "warm_start" / learner,
+        "last": run.folder / "snapshots" / str(version),
+    }
+    values: dict[str, float] = {}
+    for name, folder in folders.items():
+        if folder is not None:
+            for table in tables.values():
+                table.add_adapter(name, folder)
+        for kind, some in asked.items():
+            found, prompt = transferring.preference(
+                tables["game"].base, None if folder is None else name, some
+            )
+            values[name if kind == "easy" else f"{kind}_{name}"] = found.margin
+            values[f"{kind}_right_{name}"] = found.accuracy
+            values[f"{kind}_prompt_{name}"] = prompt
+        for where, table in tables.items():
+            agent = START if folder is None else name
+            episodes = table.play(agent, f"{BOT}random", LOOK)
+            values[f"{where}_{name}"] = _mean(
+                [mean_points(e.spec.seats, e.result().outcomes, agent) for e in episodes]
+            )
+            values[f"{where}_refused_{name}"] = _mean(
+                [
+                    refused
+                    for e in episodes
+                    for seat, refused in zip(e.spec.seats, e.result().invalid_replies, strict=True)
+                    if seat == agent
+                ]
+            )
+    return _found(values, [(0, values["first"]), (version.number, values["last"])])
+
+
 MEASURES: Mapping[Measure, Callable[[Run], Found]] = MappingProxyType(
-    {"team": team, "exploitability": exploitability, "points": points, "own_outcome": own_outcome}
+    {
+        "team": team,
+        "exploitability": exploitability,
+        "points": points,
+        "own_outcome": own_outcome,
+        "transfer": transfer,
+    }
 )
 
 

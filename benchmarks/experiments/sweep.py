@@ -30,6 +30,8 @@ from srl_agents.records import digest
 
 RUNS = Path("runs/announced")
 LOWEST_PRIORITY = 19
+_RESULTS = ("replies_refused", "reward_collapsed", "never_accepted")
+"""Faults that stop or roll back a user's run; an arm that collapses has to be measured as it is."""
 _AUTOGROUP = Path("/proc/self/autogroup")
 
 
@@ -194,7 +196,9 @@ def _git(*arguments: str, root: Path = announced.ROOT) -> str:
 def _train(arguments: list[str]) -> int:
     from srl_agents.cli.train import main
 
-    return main([*arguments, "--set", "survival.allow_nothing_learned=true"])
+    policies = ", ".join(f"{fault}: go_on" for fault in _RESULTS)
+    settings = ("survival.allow_nothing_learned=true", f"survival.policies={{{policies}}}")
+    return main([*arguments, *(part for one in settings for part in ("--set", one))])
 
 
 def _slug(name: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import announced, measures, rows, sweep
+from benchmarks.experiments import announced, measures, rows, sweep, transfer
+from srl_agents import Run
 
 SMALL = """# Small
 
@@ -110,7 +111,7 @@ PAIR = """# A pair
 
 ```yaml
 baseline: apart
-stop: {tokens: 400}
+stop: {tokens: 900}
 seeds: [0, 1]
 cpu_hours: 1
 arms:
@@ -143,6 +144,8 @@ def test_a_row_of_unlike_learners_has_the_last_version_and_the_end_of_each(
     page = announced.parse("pair", PAIR)
     row = sweep.run_one(page, page.experiment.runs()[0], tmp_path)
     assert row is not None
+    policies = Run.open(tmp_path / "pair/nim/apart/seed0").recipe.survival.policies
+    assert {policies[fault] for fault in ("replies_refused", "reward_collapsed")} == {"go_on"}
     last = f"@{row['updates']}-"
     assert row["updates"] > 1
     assert [version.partition("@")[0] for version in row["versions"]] == ["alice", "bob"]
@@ -160,3 +163,55 @@ def _wait(path: Path, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, "the sweep ended before it was killed"
         time.sleep(0.05)
     assert json.loads(path.read_text().splitlines()[0])["update"] == 1
+
+
+GAME = """# A game
+
+```yaml
+baseline: short
+stop: {tokens: 200}
+seeds: [0, 1]
+cpu_hours: 1
+arms: {short: {}}
+arenas:
+  nim:
+    model: tiny
+    measure: transfer
+    recipe:
+      env: nim-v0
+      updates: 50
+      learners: [alice]
+      lora: {rank: 4, alpha: 8}
+      warm_start: {bots: [random], episodes: 4, updates: 2}
+      rollout: {start_states: 2, group_size: 4, max_new_tokens: 8}
+      evaluation: {every: 0, final_pairs: 1, bots: [random]}
+      snapshot_every: 1
+      checkpoint_every: 1
+```
+"""
+
+
+@pytest.mark.slow
+def test_a_row_of_transfer_has_base_imitation_and_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "LOOK", range(1))
+    monkeypatch.setattr(transfer, "ASKED", 3)
+    monkeypatch.setattr(transfer, "CHOSEN_ON", 1)
+    lines = [
+        {
+            "question": f"Ann has {n} nuts and eats one. How many are left?",
+            "answer": f"#### {n - 1}",
+        }
+        for n in range(11, 31)
+    ]
+    (tmp_path / "gsm8k.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setenv(transfer.DATA, str(tmp_path))
+    page = announced.parse("game", GAME)
+    row = sweep.run_one(page, page.experiment.runs()[0], tmp_path)
+    assert row is not None
+    margins = [row["values"][name] for name in ("base", "first", "last")]
+    assert len(set(margins)) == 3
+    assert {f"gsm8k_{name}" for name in ("base", "first", "last")} <= row["values"].keys()
+    assert all(0 <= row["values"][f"game_{name}"] <= 1 for name in ("base", "first", "last"))
+    assert row["curve"][-1] == [row["updates"], row["values"]["last"]]
