@@ -24,6 +24,9 @@ _SET = "set"
 _REMOVED = {
     "srl plan kv --mfu": "reading prompts reaches half of the peak. Leave it out",
     "srl plan kv --patience": "affinity follows the conductor's rule. Leave it out",
+    "srl plan kv --capacity-tokens": "write --tiers tokens=N",
+    "srl plan kv --tokens-per-block": "the trace shows it. Leave it out",
+    "srl score --reply-field": "call the field `reply` or `completion` in the file",
     "srl league status --watch": "use `srl watch RUN`, or `watch srl league status RUN`",
     "srl watch --names": "the players' names are those of the episode. Leave it out",
     "srl redteam --all": "write `srl redteam all`",

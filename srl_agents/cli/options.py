@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from srl_envs.errors import ConfigError
-from srl_envs.reading.settings import absent_unless_given
+from srl_envs.reading.settings import absent_unless_given, inherited_hints
+
+T = TypeVar("T")
+
+
+def positional(name: str, metavar: str) -> Callable[[type[T]], type[T]]:
+    """Let an inherited option of a class be given by its place; stands below ``@dataclass``."""
+
+    def changed(kind: type[T]) -> type[T]:
+        marker: Any = tyro.conf.Positional
+        placed = marker[inherited_hints(kind)[name]]
+        kind.__annotations__[name] = Annotated[placed, tyro.conf.arg(metavar=metavar)]
+        return kind
+
+    return changed
 
 
 @dataclass(frozen=True, kw_only=True)

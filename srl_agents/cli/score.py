@@ -21,17 +21,19 @@ from srl_envs.rewards import Rubric, RubricScore, summary
 
 DESCRIPTION = """Score a JSONL file of replies by a rubric.
 
-Each line is an object with the reply and the fields that the rubric reads, such as
-{"reply": "... \\\\boxed{4}", "answer": "4"}. A rubric is a YAML file, or a shipped one by name:
-math (the final answer), form-and-math (and think/answer tags), humaneval (assert tests),
-program-calls (calls and what they give).
+Each line is an object with a reply (or completion), which is text or a list of chat messages, and the
+fields that the rubric reads, such as {"reply": "... \\\\boxed{4}", "answer": "4"}. A rubric is a YAML
+file, or a shipped one by name: math (the final answer), form-and-math (and think/answer tags),
+humaneval (assert tests), program-calls (calls and what they give).
 
 Examples:
   srl score replies.jsonl --rubric math
   srl score replies.jsonl --rubric my_rubric.yaml --out scores.jsonl
-  srl score samples.jsonl --rubric humaneval --reply-field completion --json
+  srl score samples.jsonl --rubric humaneval --json
 """
 
+_REPLY, _COMPLETION = "reply", "completion"
+"""Field of a line, and what it is called in files of samples for HumanEval."""
 _SHOWN_FAULTS = 5
 NOT_JUDGED = 1
 """Exit code where some replies could not be judged by our own fault."""
@@ -45,8 +47,6 @@ class ScoreOptions(JSONOptions, ResultOptions):
     """JSONL file, one reply per line."""
     rubric: str
     """YAML file, or the name of a shipped rubric."""
-    reply_field: str = "reply"
-    """Field of a line that holds the reply: text, or a list of chat messages."""
 
 
 def main(argv: list[str]) -> int:
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
     options = read_options(ScoreOptions, command="srl score", description=DESCRIPTION, argv=argv)
     path = find_rubric(options.rubric)
     rubric = Rubric.from_config(read_yaml(path), place=path.name)
-    replies, rows = read_replies(options.file, options.reply_field, rubric.fields)
+    replies, rows = read_replies(options.file, rubric.fields)
     scores = score_with_progress(rubric, replies, rows)
     if options.out is not None:
         write_scores(options.out, scores)
@@ -69,9 +69,7 @@ def main(argv: list[str]) -> int:
     return NOT_JUDGED if missing else 0
 
 
-def read_replies(
-    path: Path, reply_field: str, fields: Sequence[str]
-) -> tuple[list[str], list[dict[str, Any]]]:
+def read_replies(path: Path, fields: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
     """Replies and rows of a file, all checked before anything is scored.
 
     Raises:
@@ -88,8 +86,8 @@ def read_replies(
         if not line.strip():
             continue
         try:
-            row = _row(line, (reply_field, *fields))
-            replies.append(_reply(row, reply_field))
+            row = _row(line, fields)
+            replies.append(_reply(row))
             rows.append(row)
         except ConfigError as error:
             faults.append(f"line {number}: {error}")
@@ -108,7 +106,8 @@ def _row(line: str, fields: Sequence[str]) -> dict[str, Any]:
         raise ConfigError(f"no JSON ({error}).") from None
     if not isinstance(row, dict):
         raise ConfigError("no JSON object.")
-    for field in fields:
+    reply = _COMPLETION if _COMPLETION in row and _REPLY not in row else _REPLY
+    for field in (reply, *fields):
         if field not in row:
             raise ConfigError(
                 f"no field {field!r}.{nearest(field, row)} Fields: {', '.join(row) or 'none'}."
@@ -116,12 +115,12 @@ def _row(line: str, fields: Sequence[str]) -> dict[str, Any]:
     return row
 
 
-def _reply(row: Mapping[str, Any], field: str) -> str:
-    reply = row[field]
+def _reply(row: Mapping[str, Any]) -> str:
+    reply = row.get(_REPLY, row.get(_COMPLETION))
     if isinstance(reply, list) and reply and isinstance(reply[-1], dict):
         reply = reply[-1].get("content")
     if not isinstance(reply, str):
-        raise ConfigError(f"{field!r} is neither text nor a list of chat messages.")
+        raise ConfigError(f"{_REPLY!r} is neither text nor a list of chat messages.")
     return reply
 
 

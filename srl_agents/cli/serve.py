@@ -7,13 +7,11 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from srl_agents.agents.grammar import HUMAN
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import MetricsOptions
+from srl_agents.cli.options import MetricsOptions, positional
 from srl_agents.cli.person import browser as serve_human
 from srl_agents.engines.vllm.options import VLLMServerSettings, server_settings
 from srl_envs.errors import ConfigError
@@ -40,11 +38,10 @@ _LOOK_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
+@positional("model", "MODEL")
 class ServeOptions(VLLMServerSettings, MetricsOptions):
     """What to serve and how."""
 
-    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
-    """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
     log: Path = Path("vllm.log")
     """File that the server's output is added to."""
 

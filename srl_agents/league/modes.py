@@ -21,9 +21,7 @@ PRESETS: Mapping[Preset, OpponentSettings] = MappingProxyType(
         "small": OpponentSettings(mirror=0.8, live=0, past=0.2, past_sampler="pfsp_variance"),
         # a partner from elsewhere first: a pair that trains together invents a private language
         "cooperative": OpponentSettings(mirror=0.5, live=0.25, past=0.25, strangers=True),
-        "mixed": OpponentSettings(
-            mirror=0.2, live=0.3, past=0.5, past_sampler="uniform_past", focal_shares=True
-        ),
+        "mixed": OpponentSettings(mirror=0.2, live=0.3, past=0.5, past_sampler="uniform_past"),
         "free_for_all": OpponentSettings(mirror=0.35, live=0, past=0.65),
     }
 )
@@ -50,4 +48,5 @@ def resolve(settings: OpponentSettings, mode: Mode, seats: int) -> OpponentSetti
     name = settings.preset
     if name == "auto":
         name = "free_for_all" if mode == "competitive" and seats > 2 else mode
-    return replace(PRESETS[name], **{key: getattr(settings, key) for key in _FREE})
+    added = {key: getattr(settings, key) for key in _FREE}
+    return replace(PRESETS[name], **(added | {"preset": name}))

@@ -157,12 +157,13 @@ class OpponentSettings(SamplerSettings, BotWeightSettings):
     """Older versions that stay beside the most recent ones."""
     strangers: bool = False
     """From the past only other lineages and the start: partners that were trained apart."""
-    focal_shares: bool = False
-    """Hold one seat, half of them, or all but one, in turn at random."""
     payoff_pairs: int = 0
     """Mirrored pairs that a new snapshot plays against each agent in the pool; ``nash`` needs them."""
 
-    removed: ClassVar[Removed] = {"decay": (0.998, "choose another opponents.past_sampler")}
+    removed: ClassVar[Removed] = {
+        "decay": (0.998, "choose another opponents.past_sampler"),
+        "focal_shares": (False, "write opponents.preset: mixed"),
+    }
 
     def __post_init__(self) -> None:
         kinds = {"mirror": self.mirror, "live": self.live, "past": self.past, "verify": self.verify}
@@ -186,6 +187,11 @@ class OpponentSettings(SamplerSettings, BotWeightSettings):
             "past_sampler='nash' and retention.support look at payoffs between snapshots, which "
             "are not played: set payoff_pairs, for example to 10.",
         )
+
+    @property
+    def focal_shares(self) -> bool:
+        """Whether a learner holds one seat, half of them, or all but one, in turn at random."""
+        return self.preset == "mixed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -65,7 +65,6 @@ class Description:
     algorithm: str = "grpo"
     optimizer: str = "adamw_torch"
     critic: Critic = ""
-    critic_width: int = 0
     reference: Literal["", "base", "adapter"] = ""
     """What a divergence is measured from; empty: from nothing, and no pass is made."""
     reward_model: bool = False

@@ -221,8 +221,7 @@ def _unread(plan: Description, target: Target) -> float:
 
 def _critic(plan: Description, adapter: float) -> float:
     """Weights and states of one learner's critic: a head, and an adapter where it has its own."""
-    hidden, width = plan.model.hidden, plan.critic_width
-    head = hidden + 1 if not width else (hidden + 1) * width + width + 1
+    head = plan.model.hidden + 1
     total = head * 4.0 + size.optimizer_bytes([("head", (head,), 1)], plan.optimizer)
     if plan.critic == "adapter":
         own = size.trained_tensors(plan.model, plan.parameters, plan.rank, plan.targets)

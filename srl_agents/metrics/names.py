@@ -137,7 +137,7 @@ MEANINGS = {
     "(engine.kv_events)",
     "cache_blocks/removed": "blocks that had to make room there",
     "conductor/requests/NAME": "requests since the last record that went to this one of several engines "
-    "(engine.urls)",
+    "(engine.url)",
     "conductor/known_share": "share of their prompts' blocks that the chosen engine must have had",
     "conductor/moved": "requests that another engine was asked for again, because one failed them",
     "requests_in_flight": "requests that the engine had at once, in the mean while it had any",

@@ -154,7 +154,6 @@ def _described(
         algorithm=own.algorithm,
         optimizer=own.optimizer,
         critic=own.critic if isinstance(own, PPOSettings) else "",
-        critic_width=own.critic_width if isinstance(own, PPOSettings) else 0,
         reference=("adapter" if start else "base") if diverges else "",
         reward_model=judge is not None,
         judge=judge_model,

@@ -40,25 +40,21 @@ if TYPE_CHECKING:  # the settings make this learner
 
 
 class ValueHead(torch.nn.Module):
-    """One number per hidden state; 0 everywhere until it is trained."""
+    """A linear map from a hidden state to one number; 0 everywhere until it is trained."""
 
-    def __init__(self, inputs: int, width: int, seed: int) -> None:
-        """Draw the hidden layer from a generator of its own.
+    def __init__(self, inputs: int) -> None:
+        """Draws nothing from a generator.
 
         Args:
             inputs: size of the hidden state.
-            width: hidden units; 0 makes the head linear.
-            seed: of the hidden layer.
         """
         super().__init__()
         self._inputs = inputs
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            hidden = [torch.nn.Linear(inputs, width), torch.nn.Tanh()] if width else []
-            last = torch.nn.Linear(width or inputs, 1)
+            last = torch.nn.Linear(inputs, 1)
         torch.nn.init.zeros_(last.weight)
         torch.nn.init.zeros_(last.bias)
-        self.layers = torch.nn.Sequential(*hidden, last)
+        self.layers = torch.nn.Sequential(last)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """(..., H) hidden states to (...) values; the states' scale does not matter."""
@@ -195,7 +191,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         self.temperature = temperature
         self.sharing, self._reach = sharing_of(base, settings.share_prefixes)
         width = base.model.config.get_text_config().hidden_size
-        self._value_head = ValueHead(width, settings.critic_width, seed).to(base.device)
+        self._value_head = ValueHead(width).to(base.device)
         extras = {f"head.{key}": p for key, p in self._value_head.named_parameters()}
         self._critic_adapter: str | None = None
         if settings.critic == "adapter":

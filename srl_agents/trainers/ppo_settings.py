@@ -44,12 +44,11 @@ class PPOSettings(TokenLossSettings, DiscountSettings):
     critic: Literal["detached", "shared", "base", "adapter"] = "detached"
     """What the value head reads: the policy's last hidden state without or with gradient, that of
     the frozen base, or that of an adapter of its own."""
-    critic_width: int = 0
-    """Hidden units of the value head; 0 makes it linear."""
     critic_learning_rate: float = 1e-3
     """Step size of the critic."""
 
     removed: ClassVar[Removed] = {
+        "critic_width": (0, "set training.critic: adapter"),
         "value_coef": (VALUE_COEF, "set training.critic_learning_rate"),
         "value_clip": (VALUE_CLIP, "set training.critic_learning_rate"),
         "normalise_advantages": (True, "lower training.learning_rate"),
@@ -59,7 +58,7 @@ class PPOSettings(TokenLossSettings, DiscountSettings):
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)
         check_positive(self, "minibatches", "critic_learning_rate")
-        check_not_negative(self, "clip_low", "kl_coef", "entropy_coef", "critic_width")
+        check_not_negative(self, "clip_low", "kl_coef", "entropy_coef")
         if not self.kl_coef:
             unread = ("reference", "kl_correction")
             refuse_unread(self, *unread, because="with kl_coef 0 nothing is compared")

@@ -52,6 +52,15 @@ _OTHER_NAMES = {
 """What these settings are called elsewhere, and settings that stand elsewhere in a recipe."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RankSettings:
+    """Size of LoRA factors. Without slots, so that other settings may derive from it."""
+
+    rank: int = 8
+    """Rows of the first factor and columns of the second; a layer of M inputs and N outputs gets
+    rank * (M + N) weights. Of a reward model only on a base of its own."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpdateSettings:
     """Optimizer, schedule and memory. Names are ours; `arguments` translates them."""

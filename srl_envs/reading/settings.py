@@ -48,7 +48,7 @@ def with_defaults(**values: Any) -> Callable[[type[T]], type[T]]:
     """Give inherited settings of a class another default; stands below ``@dataclass``."""
 
     def changed(kind: type[T]) -> type[T]:
-        hints = _inherited_hints(kind)
+        hints = inherited_hints(kind)
         for name, value in values.items():
             kind.__annotations__[name] = hints[name]
             setattr(kind, name, value)
@@ -62,7 +62,7 @@ def absent_unless_given(*names: str) -> Callable[[type[T]], type[T]]:
     ``@dataclass``."""
 
     def changed(kind: type[T]) -> type[T]:
-        hints = _inherited_hints(kind)
+        hints = inherited_hints(kind)
         for name in names:
             kind.__annotations__[name] = hints[name] | None
             setattr(kind, name, None)
@@ -71,7 +71,7 @@ def absent_unless_given(*names: str) -> Callable[[type[T]], type[T]]:
     return changed
 
 
-def _inherited_hints(kind: type) -> dict[str, Any]:
+def inherited_hints(kind: type) -> dict[str, Any]:
     """Types of what a class inherits; its own names need not be resolvable yet."""
     return {
         name: hint

@@ -34,7 +34,7 @@ opponents: {mirror: 0.5, live: 1, past: 1}
 training: {learning_rate: 0.003}
 asynchronous: {ahead: 0, part_matches: 3, refill_limit: 1}
 transport: {kind: files}
-ray: {workers: 3, trainer_cpus: 1, lease_s: 600}
+ray: {workers: 3, trainer_cpus: 1, patience_s: 600}
 evaluation: {every: 0, final_pairs: 1, bots: []}
 snapshot_every: 2
 checkpoint_every: 1

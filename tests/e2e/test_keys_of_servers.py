@@ -150,7 +150,8 @@ def test_training_against_it(
 
 def message(url: str) -> str:
     """Of the error with which an endpoint is refused."""
-    engine = EndpointEngine(EndpointSettings(account=Account(url=url), model=MODEL, retries=0))
+    engine = EndpointEngine(EndpointSettings(account=Account(url=url), model=MODEL))
+    engine.retries = 0
     with pytest.raises(ModelError) as caught:
         engine.check()
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

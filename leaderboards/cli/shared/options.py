@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from srl_agents.cli.options import EverythingOptions
+from srl_agents.cli.options import EverythingOptions, positional
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -71,11 +71,9 @@ class FingerprintOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneBoardOptions:
+@positional("board", "DIR")
+class OneBoardOptions(BoardOptions):
     """The board that a command is about."""
-
-    board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """Folder of the board."""
 
 
 @dataclass(frozen=True, kw_only=True)

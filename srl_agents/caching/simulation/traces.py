@@ -20,7 +20,7 @@ from srl_agents.metrics.sinks import add_lines
 from srl_envs.errors import ConfigError, file_fault
 
 TOKENS_PER_BLOCK = 512
-"""Tokens of a block in Mooncake's traces; recorded traces name their own (`Trace.tokens_per_block`)."""
+"""Tokens of a block in Mooncake's traces, and of a trace whose prompts have one block each."""
 
 _REQUIRED = ("timestamp", "input_length", "output_length", "hash_ids")
 _OPTIONAL = ("session", "ends")
@@ -66,8 +66,12 @@ class Trace:
         return replace(self, requests=self.requests[start:stop])
 
 
-def read_trace(path: Path, tokens_per_block: int = TOKENS_PER_BLOCK) -> Trace:
+def read_trace(path: Path, tokens_per_block: int | None = None) -> Trace:
     """Read ``.jsonl`` or ``.jsonl.gz``.
+
+    Args:
+        path: of the trace.
+        tokens_per_block: of its hashes, for a reader that requires this size; None: as the trace shows it.
 
     Raises:
         ConfigError: the file cannot be read, or a line breaks the format; the text names the file, the
@@ -75,17 +79,48 @@ def read_trace(path: Path, tokens_per_block: int = TOKENS_PER_BLOCK) -> Trace:
     """
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         raise ConfigError(f"{path}: expected a trace that ends in .jsonl or .jsonl.gz.")
-    if tokens_per_block < 1:
+    if tokens_per_block is not None and tokens_per_block < 1:
         raise ConfigError(f"tokens_per_block={tokens_per_block}: expected 1 or more.")
+    sizes = _Sizes() if tokens_per_block is None else _Sizes(tokens_per_block, tokens_per_block)
     try:
-        requests = tuple(_requests(path, tokens_per_block))
+        requests = tuple(_requests(path, sizes))
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path}: cannot be read ({error}).") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text ({error.reason}).") from error
     if not requests:
         raise ConfigError(f"{path}: has no requests.")
-    return Trace(requests, tokens_per_block)
+    return Trace(requests, sizes.likely)
+
+
+@dataclass(slots=True)
+class _Sizes:
+    """Tokens per block that fit all prompts of a trace so far."""
+
+    least: int = 1
+    most: int = _MOST_TOKENS
+
+    def narrow(self, prompt_tokens: int, blocks: int, place: str) -> None:
+        """Leave only sizes by which a prompt of so many tokens has so many blocks."""
+        least = -(-prompt_tokens // blocks) if blocks else _MOST_TOKENS + 1
+        most = (prompt_tokens - 1) // (blocks - 1) if blocks > 1 else _MOST_TOKENS
+        if max(least, self.least) > min(most, self.most):
+            other = "" if self.least == self.most else f" to {self.most}"
+            raise ConfigError(
+                f"{place}: hash_ids has {blocks} blocks, which does not fit input_length={prompt_tokens}: "
+                f"by the lines above, or as it is required, a block has {self.least}{other} tokens."
+            )
+        self.least, self.most = max(least, self.least), min(most, self.most)
+
+    @property
+    def likely(self) -> int:
+        """The size of Mooncake's traces, else a power of two, else the least that fits.
+
+        Prompts of two blocks or more fit at most one power of two.
+        """
+        power = 1 << (self.least - 1).bit_length()
+        fitting = [size for size in (TOKENS_PER_BLOCK, power) if self.least <= size <= self.most]
+        return fitting[0] if fitting else self.least
 
 
 def write_trace(path: Path, requests: Iterable[Request]) -> None:
@@ -127,21 +162,23 @@ def _line(request: Request) -> str:
     )
 
 
-def _requests(path: Path, tokens_per_block: int) -> Iterator[Request]:
+def _requests(path: Path, sizes: _Sizes) -> Iterator[Request]:
     before = float("-inf")
     parents: dict[int, int | None] = {}
     opener: Any = gzip.open if path.name.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                request = _request(line, f"{path}: line {number}", tokens_per_block)
+                place = f"{path}: line {number}"
+                request = _request(line, place)
+                sizes.narrow(request.prompt_tokens, len(request.blocks), place)
                 if request.arrival_s < before:
                     raise ConfigError(
-                        f"{path}: line {number}: timestamp={request.arrival_s * 1000:g} is before the "
+                        f"{place}: timestamp={request.arrival_s * 1000:g} is before the "
                         f"line above ({before * 1000:g}). Sort the trace by timestamp."
                     )
                 before = request.arrival_s
-                _check_parents(request.blocks, parents, f"{path}: line {number}")
+                _check_parents(request.blocks, parents, place)
                 yield request
 
 
@@ -157,7 +194,7 @@ def _check_parents(blocks: Sequence[int], parents: dict[int, int | None], place:
         parent = block
 
 
-def _request(line: str, place: str, tokens_per_block: int) -> Request:
+def _request(line: str, place: str) -> Request:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -175,12 +212,6 @@ def _request(line: str, place: str, tokens_per_block: int) -> Request:
         )
     prompt = _number(row, "input_length", place, least=1)
     blocks = _blocks(row["hash_ids"], place)
-    expected = -(-prompt // tokens_per_block)
-    if len(blocks) != expected:
-        raise ConfigError(
-            f"{place}: hash_ids has {len(blocks)} blocks, but input_length={prompt} makes {expected} of "
-            f"{tokens_per_block} tokens. Name the trace's own block size (--tokens-per-block)."
-        )
     session, ends = row.get("session"), row.get("ends", False)
     if not isinstance(session, str | None):
         raise ConfigError(f"{place}: session={session!r}: expected text.")

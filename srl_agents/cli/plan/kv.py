@@ -19,7 +19,7 @@ from srl_agents.caching.simulation.hardware import Tier
 from srl_agents.caching.simulation.replay import POLICIES, Known
 from srl_agents.caching.simulation.routing import Routing
 from srl_agents.caching.simulation.summary import first_token_times, report, token_gaps
-from srl_agents.caching.simulation.traces import TOKENS_PER_BLOCK, Trace, read_trace, with_sessions
+from srl_agents.caching.simulation.traces import Trace, read_trace, with_sessions
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.options import DeviceOptions, JSONOptions, PlotOptions
 from srl_agents.cli.plan.quantile_figure import Curve, quantile_figure
@@ -29,18 +29,20 @@ from srl_envs.errors import ConfigError, nearest
 DESCRIPTION = """Replay a trace of requests on described nodes, caches and links.
 
 A trace has one JSON object per line (.jsonl or .jsonl.gz): timestamp (ms), input_length, output_length
-(tokens) and hash_ids (one per block of the prompt), as Mooncake publishes them. Without --tiers and
---capacity-tokens the cache has no limit. The hit rate of the oracle, which reads future requests, stands
+(tokens) and hash_ids (one per block of the prompt), as Mooncake publishes them. Without --tiers
+the cache has no limit. The hit rate of the oracle, which reads future requests, stands
 beside that of the policy. Times come from rooflines: use them to compare, not as forecasts.
 
 Examples:
   srl plan kv --trace requests.jsonl.gz
-  srl plan kv --trace requests.jsonl.gz --capacity-tokens 3000000 --policy learned --json
+  srl plan kv --trace requests.jsonl.gz --tiers tokens=3000000 --policy learned --json
   srl plan kv --trace requests.jsonl --nodes 8 --tiers device=40GB host=512GB --policy learned
   srl plan kv --trace requests.jsonl --nodes 64 --prefill-nodes 40 --link rdma --speed 16
   srl plan kv --trace requests.jsonl --nodes 4 --fail 2@600 --plot times.svg
 """
 
+_TOKENS = "tokens="
+"""Begins a tier that is sized in tokens."""
 MOST_CAPACITY_TOKENS = 10**15
 DEVICE = "h100"
 """Replayed on where no device is named."""
@@ -59,9 +61,8 @@ class KVOptions(DeviceOptions, PlotOptions, JSONOptions):
     prefill_nodes: int | None = None
     """So many of them only read prompts and hand them over to the others; without, every node does both."""
     tiers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=SIZE")] = ()
-    """Caches per node: device=40GB, host=512GB, disk=4TB, or with a rate: disk=4TB@6GB/s."""
-    capacity_tokens: int | None = None
-    """Cache per node in tokens, at no cost to read and beside the device's memory; instead of --tiers."""
+    """Caches per node: device=40GB, host=512GB, disk=4TB, or with a rate: disk=4TB@6GB/s. Or one of
+    tokens=N, at no cost to read and beside the device's memory."""
     policy: str = "learned"
     """lru, segmented-lru, decayed-lfu, s3-fifo, learned, or oracle (one node)."""
     routing: Routing = "affinity"
@@ -83,15 +84,18 @@ class KVOptions(DeviceOptions, PlotOptions, JSONOptions):
     """Objective: seconds between tokens."""
     admission: By = "memory"
     """objectives: prompts that can still hold --ttft-s are read first, and none that breaks --tbt-s."""
-    tokens_per_block: int = TOKENS_PER_BLOCK
-    """Tokens per block of the trace's hashes."""
 
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl plan kv --help`."""
     options = read_options(KVOptions, command="srl plan kv", description=DESCRIPTION, argv=argv)
     cluster = cluster_of(options)
-    trace = read_trace(options.trace, options.tokens_per_block)
+    trace = read_trace(options.trace)
+    if (_capacity(options.tiers) or math.inf) < trace.tokens_per_block:
+        raise ConfigError(
+            f"tiers={options.tiers[0]!r}: expected at least one block of the trace, "
+            f"{trace.tokens_per_block} tokens."
+        )
     if cluster.known != "nothing" and all(r.session is None for r in trace.requests):
         trace = with_sessions(trace)
     with progress_bar(len(trace.requests)) as advance:
@@ -147,16 +151,23 @@ def cluster_of(options: KVOptions) -> Cluster:
 
 
 def _tiers(options: KVOptions, bytes_per_token: float) -> tuple[Tier, ...]:
-    if options.capacity_tokens is None:
+    capacity = _capacity(options.tiers)
+    if capacity is None:
         return hardware.parse_tiers(options.tiers) or (Tier("unlimited", math.inf, math.inf),)
-    if options.tiers:
-        raise ConfigError("--capacity-tokens and --tiers both size the cache: give one of them.")
-    if not options.tokens_per_block <= options.capacity_tokens <= MOST_CAPACITY_TOKENS:
-        raise ConfigError(
-            f"capacity_tokens={options.capacity_tokens!s:.40}: expected at least one block of "
-            f"{options.tokens_per_block} and at most {MOST_CAPACITY_TOKENS}."
-        )
-    return (Tier("capacity", options.capacity_tokens * bytes_per_token, math.inf),)
+    return (Tier("capacity", capacity * bytes_per_token, math.inf),)
+
+
+def _capacity(tiers: tuple[str, ...]) -> int | None:
+    """Tokens of the only tier where it is ``tokens=N``; None where no tier is."""
+    if not any(text.startswith(_TOKENS) for text in tiers):
+        return None
+    if len(tiers) > 1:
+        raise ConfigError(f"tiers={' '.join(tiers)}: {_TOKENS}N is the only cache of a node.")
+    number = tiers[0].removeprefix(_TOKENS)
+    fits = number.isascii() and number.isdigit() and len(number) <= len(str(MOST_CAPACITY_TOKENS))
+    if not fits or not 1 <= int(number) <= MOST_CAPACITY_TOKENS:
+        raise ConfigError(f"tiers={tiers[0]!s:.40}: expected 1 to {MOST_CAPACITY_TOKENS} tokens.")
+    return int(number)
 
 
 def _failure(text: str) -> tuple[int, float]:

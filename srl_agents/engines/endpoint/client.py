@@ -41,6 +41,8 @@ MOST_IN_FLIGHT = 64
 """Default limit of concurrent requests, over all endpoints of a process."""
 _LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 """Names of the limit on a reply's tokens. Local servers accept the first, some providers only the second."""
+RETRIES = 6
+"""Further tries of one reply where the server is busy, fails or is silent."""
 _TOO_LONG = ("context_length_exceeded", "maximum context length", "exceeds the available context")
 """Words in the code or message of a refused request whose prompt leaves no room for a reply."""
 _CUT_SHORT = ("max_tokens or model output limit was reached",)
@@ -102,6 +104,8 @@ class EndpointEngine:
     )
     reported: str | None
     """The model as the server names it in its replies; empty if it names none, None before the first."""
+    retries = RETRIES
+    """Further tries of one reply, at most; the attribute of an engine may be set before it is asked."""
 
     def __init__(
         self,
@@ -144,7 +148,7 @@ class EndpointEngine:
         sampling = SamplingSettings(temperature=self.settings.temperature, max_new_tokens=1)
         found = self._journaled(request := self._digest(chat, sampling, ()))
         if found is None:
-            asked = _Asked(request, chat, sampling, min(1, self.settings.retries), first=True)
+            asked = _Asked(request, chat, sampling, min(1, self.retries), first=True)
             try:
                 _future(self._start(asked)).result()
             except BaseException:
@@ -177,7 +181,7 @@ class EndpointEngine:
             self._digest(chat, sampling, request.key),
             chat,
             sampling,
-            self.settings.retries,
+            self.retries,
             tell=self._sent,
         )
         try:

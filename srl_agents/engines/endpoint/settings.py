@@ -104,8 +104,6 @@ class EndpointSettings(ServedModelSettings, RequestSettings, ReplySettings, Stop
     """The server that is asked, and its limits."""
     model: str
     """Name of the model at the server."""
-    retries: int = 6
-    """Further tries where the server is busy, fails or is silent."""
     price: Price | None = None
     """What tokens cost; None: unknown."""
     listed: bool = True
@@ -119,9 +117,10 @@ class EndpointSettings(ServedModelSettings, RequestSettings, ReplySettings, Stop
                 raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use more than 0.")
         if not 0 <= self.temperature < float("inf"):
             raise ConfigError(f"endpoint: temperature={self.temperature}: use 0 or more.")
-        for name in ("retries", "max_thought_tokens"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use 0 or more.")
+        if self.max_thought_tokens < 0:
+            raise ConfigError(
+                f"endpoint: max_thought_tokens={self.max_thought_tokens}: use 0 or more."
+            )
         check_extra(self.extra)
 
     @property

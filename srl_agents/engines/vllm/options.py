@@ -76,7 +76,7 @@ class VLLMServerSettings(VLLMStartOptions, AddressOptions):
     """How one vLLM server is started."""
 
     model: str
-    """Folder of the base model."""
+    """A folder; of `srl serve` also ``tiny``, ``smollm2-135m`` or a hub id."""
     lora_rank: int = 8
     """Largest rank of an adapter; 0 serves only the base."""
     max_running: int = 64

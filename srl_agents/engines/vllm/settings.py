@@ -21,7 +21,7 @@ from srl_agents.interrupts import EventLoop
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, gather
 from srl_envs.foreign_code import refuse
-from srl_envs.reading.settings import with_defaults
+from srl_envs.reading.settings import Removed, with_defaults
 
 if TYPE_CHECKING:
     from srl_agents.engines.protocol import Engine, GenerationRequest
@@ -72,11 +72,12 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
     is_compared: ClassVar[bool] = True
 
     kind: str = "vllm"
-    url: str = ""
-    """Address of a server that ``srl serve`` runs, such as http://127.0.0.1:8000; empty starts one."""
-    urls: tuple[str, ...] = ()
-    """Addresses of further servers of the same model: each reply is asked of the one that has most of its
-    prompt in its prefix cache and not too much to do. All hold every version."""
+    url: str | tuple[str, ...] = ""
+    """Address of a server that ``srl serve`` runs, such as http://127.0.0.1:8000; empty starts one. Of
+    several servers of one model, in a list, each reply is asked of the one that has most of its prompt in its
+    prefix cache and not too much to do; all hold every version."""
+
+    removed: ClassVar[Removed] = {"urls": ([], "write engine.url: [FIRST, SECOND, ...]")}
 
     def __post_init__(self) -> None:
         VLLMEngineSettings.__post_init__(self)
@@ -92,9 +93,7 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
             )
         if self.url and self.python:
             raise ConfigError("url, python: a server at an address is not started; leave out one.")
-        if self.urls and not self.url:
-            raise ConfigError("urls: name the first server as url.")
-        for url in filter(None, (self.url, *self.urls)):
+        for url in self.addresses:
             if not is_address(url) or without_credentials(url) != url:
                 raise ConfigError(
                     f"url={without_credentials(url)!r}: give an address such as http://127.0.0.1:8000, "
@@ -104,7 +103,8 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
     @property
     def addresses(self) -> tuple[str, ...]:
         """See `EngineSettings`."""
-        return (self.url, *self.urls) if self.url else ()
+        url = self.url
+        return url if isinstance(url, tuple) else (url,) * bool(url)
 
     def look(self) -> None:
         """See `EngineSettings`."""
@@ -141,8 +141,8 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
         probe = probe_of(base, "" if self.url else dtype)
         if self.logprob_bound is not None:
             probe = replace(probe, bound=self.logprob_bound)
-        server: VLLMServer | str = self.url
-        if not self.url:
+        servers: tuple[VLLMServer | str, ...] = self.addresses
+        if not servers:
             settings = server_settings(
                 self,
                 model=str(catalog.resolve(base.name)),
@@ -151,8 +151,9 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
                 max_length=context,
                 dtype=dtype,
             )
-            server = VLLMServer(settings, site.folder / LOG, site.say, BESIDE_TRAINER)
-            server.start()
+            own = VLLMServer(settings, site.folder / LOG, site.say, BESIDE_TRAINER)
+            own.start()
+            servers = (own,)
         instances = [
             VLLMEngine(
                 HTTPLink(one, ends_server=True),
@@ -169,7 +170,7 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
                 start_timeout_s=self.start_timeout_s,
                 say=site.say,
             )
-            for number, one in enumerate((server, *self.urls))
+            for number, one in enumerate(servers)
         ]
         open_all(instances)
         engines: list[Engine] = [*instances]
@@ -181,8 +182,7 @@ class VLLMSettings(VLLMEngineSettings, VLLMStartOptions, ObjectiveSettings):
             _blocks_of(base, size),
             places=self.concurrency,
             capacity=[
-                capacity_of(server if isinstance(server, str) else server.url, size)
-                for server in (server, *self.urls)
+                capacity_of(one if isinstance(one, str) else one.url, size) for one in servers
             ],
             objectives=self.objectives,
             reply_blocks=lambda request: math.ceil(

@@ -15,6 +15,7 @@ from srl_agents.memory.placements import Placement, PlacementFacts
 from srl_agents.recipes.sections import other_names
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.update_settings import RankSettings
 from srl_agents.transports.settings import DRIVER
 from srl_envs.errors import ConfigError
 from srl_envs.reading.recovery import STAND_IN
@@ -66,13 +67,10 @@ NAMED = Named()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LoRASettings:
+class LoRASettings(RankSettings):
     """Shape of every learner's adapter. Source: arXiv:2106.09685."""
 
     other_names: ClassVar[Mapping[str, str]] = other_names.LORA
-    rank: int = 8
-    """Rows of the first factor and columns of the second; a layer of M inputs and N outputs gets
-    rank * (M + N) weights."""
     alpha: float = 16.0
     """The adapter's output is multiplied by alpha / rank."""
     target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"

@@ -17,8 +17,9 @@ class PatienceSettings:
     """When a process is taken for dead. Without slots, so that other settings may derive from it."""
 
     patience_s: float = 600.0
-    """Seconds for a process to start, and without a match that ends, or in ``ray`` a sign of life of the
-    trainer's, before it is taken for dead and another one is started."""
+    """Seconds for a process to start, and without a match that ends, before it is taken for dead and another
+    one is started. In ``ray`` also for one part, with the weights before it, and without a sign of life of
+    the trainer's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

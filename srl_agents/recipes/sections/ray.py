@@ -23,7 +23,8 @@ class RaySettings(WorkerSettings, PatienceSettings):
     """Who trains and plays where with ``srl train --ray``; without the flag these settings have no effect.
 
     The trainer is one process, on a node that sees the run's folder. A worker is one process with its own
-    base and engine. It plays parts of ``asynchronous.part_matches`` matches, each leased to it for a time.
+    base and engine. It plays parts of ``asynchronous.part_matches`` matches, each leased to it for
+    ``patience_s``.
     """
 
     cpus: float = 1.0
@@ -34,11 +35,9 @@ class RaySettings(WorkerSettings, PatienceSettings):
     """CPUs that the trainer takes; each has as many threads, at least one."""
     trainer_gpus: float = 0.0
     """GPUs, likewise; without any it sees none."""
-    lease_s: float = 600.0
-    """Seconds for one part, and for the weights before it; then it is played by another worker, and the
-    one that has it is ended."""
 
     removed: ClassVar[Removed] = {
+        "lease_s": (600.0, "set ray.patience_s"),
         "threads": (1, "set ray.cpus"),
         "start_s": (600.0, "set ray.patience_s"),
         "silence_s": (600.0, "set ray.patience_s"),
@@ -57,6 +56,4 @@ class RaySettings(WorkerSettings, PatienceSettings):
             self.trainer_cpus + self.trainer_gpus > 0,
             "ray.trainer_cpus, ray.trainer_gpus: the trainer takes some of one of them.",
         )
-        for name in ("lease_s", "patience_s"):
-            value = getattr(self, name)
-            require(value > 0, f"ray.{name}={value}: use more than 0.")
+        require(self.patience_s > 0, f"ray.patience_s={self.patience_s}: use more than 0.")

@@ -12,8 +12,9 @@ from srl_agents.trainers.supervised.sft_settings import SFTSettings
 from srl_envs.reading.settings import Removed, refuse_unread, with_defaults
 
 TURNS = 2
-"""Most turns of one demonstration, from the beginning of its episode; ``max_tokens`` limits all of them."""
-
+"""Most turns of one demonstration, from the beginning of its episode."""
+MOST_TOKENS = 256
+"""Most tokens that demonstrations add to a prompt; the best are taken first."""
 WINDOW = 10
 """Updates after which an episode is too old to be shown."""
 
@@ -29,8 +30,6 @@ class SharingSettings(RoundSettings):
     both met join its batch, weighed by capability and probability."""
     top: int = 4
     """Episodes (pairs, for dpo) that a learner is shown per round, the best of all others'."""
-    max_tokens: int = 256
-    """Only demonstrations: most tokens that they add to a prompt; the best are taken first."""
     steps: int = 1
     """Only sft and dpo: optimizer steps per round, by an optimizer of their own."""
     sft: SFTSettings = field(default_factory=lambda: SFTSettings(learning_rate=1e-4))
@@ -41,22 +40,22 @@ class SharingSettings(RoundSettings):
     """Only rollouts: weights of the rows of others."""
 
     removed: ClassVar[Removed] = {
-        "turns": (TURNS, "set sharing.max_tokens"),
+        "max_tokens": (MOST_TOKENS, "lower sharing.top"),
+        "turns": (TURNS, "lower sharing.top"),
         "window": (WINDOW, "lower sharing.every"),
     }
 
     def __post_init__(self) -> None:
-        for name in ("every", "top", "max_tokens", "steps"):
+        for name in ("every", "top", "steps"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
         if self.kind == "rollouts":
-            names = ("every", "top", "max_tokens", "steps", "sft", "dpo")
+            names = ("every", "top", "steps", "sft", "dpo")
             refuse_unread(self, *names, because="rollouts are exchanged in every update")
             return
         refuse_unread(self, "exchange", because=f"kind {self.kind!r} exchanges no rows")
         if self.kind == "demonstrations":
             refuse_unread(self, "steps", "sft", "dpo", because="demonstrations take no steps")
             return
-        refuse_unread(self, "max_tokens", because=f"kind {self.kind!r} adds nothing to prompts")
         other = "dpo" if self.kind == "sft" else "sft"
         refuse_unread(self, other, because=f"kind {self.kind!r} does not read it")

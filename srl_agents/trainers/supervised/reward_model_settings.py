@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from srl_agents.credit.preferences import ComparisonSettings, PairSettings
-from srl_agents.trainers.update_settings import (
-    UpdateSettings,
-    check_positive,
-)
+from srl_agents.trainers.update_settings import RankSettings, UpdateSettings, check_positive
 from srl_envs.reading.settings import Removed, with_defaults
 
 CENTERING = 0.01
@@ -21,19 +18,18 @@ CENTERING = 0.01
 @with_defaults(
     learning_rate=5e-4, pairs=field(default_factory=lambda: PairSettings(sources=("rank",)))
 )
-class RewardModelSettings(UpdateSettings, ComparisonSettings):
+class RewardModelSettings(UpdateSettings, ComparisonSettings, RankSettings):
     """One reward model for all learners of a run. Names are ours; `to_trl` translates them.
 
     It learns from pairs that the rules ordered, and scores each reply by which it would have
-    preferred; ratings never read it. Source: arXiv:2203.02155 equation 1.
+    preferred; ratings never read it. On the learners' base its adapter has the recipe's shape.
+    Source: arXiv:2203.02155 equation 1.
     """
 
     model: str | None = None
     """A base of its own, larger or smaller than the learners': a catalog name, hub id or folder. It is in
     memory only while replies are judged and while it learns, reads what a learner read as text under its own
     chat template, and where that is longer than its context, the end of it. None: the learners' base."""
-    rank: int = 8
-    """Of its LoRA factors on a base of its own; on the learners' base they have the recipe's shape."""
     weight: float = 0.2
     """Most that the mean judgement of an episode's replies adds to its reward, or takes from it."""
     ready_pairs: int = 64

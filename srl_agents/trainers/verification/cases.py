@@ -130,13 +130,12 @@ def _ppo_cases() -> list[Case]:
             f"ppo {critic}",
             PPOSettings(
                 critic=critic,  # type: ignore[arg-type]
-                critic_width=8 * (number % 2),
                 kl_coef=0.05,
                 entropy_coef=0.02,
                 clip_high=0.3,
             ),
         )
-        for number, critic in enumerate(CRITICS)
+        for critic in CRITICS
     ]
 
 

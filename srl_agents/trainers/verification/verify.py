@@ -181,15 +181,10 @@ class Verification:
         """Random weights of a value head, by the learner's names; none for algorithms without a critic."""
         if not isinstance(case.settings, PPOSettings):
             return {}
-        width, generator = case.settings.critic_width, torch.Generator().manual_seed(self._seed)
-        shapes = {"head.layers.0": (width or 1, self._hidden)}
-        if width:
-            shapes["head.layers.2"] = (1, width)
-        head: Tensors = {}
-        for stem, shape in shapes.items():
-            head[f"{stem}.weight"] = torch.randn(shape, generator=generator) * shape[1] ** -0.5
-            head[f"{stem}.bias"] = torch.randn(shape[0], generator=generator) * 0.1
-        return head
+        generator = torch.Generator().manual_seed(self._seed)
+        weight = torch.randn((1, self._hidden), generator=generator) * self._hidden**-0.5
+        bias = torch.randn(1, generator=generator) * 0.1
+        return {"head.layers.0.weight": weight, "head.layers.0.bias": bias}
 
 
 def verify(

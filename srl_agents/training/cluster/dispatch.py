@@ -100,7 +100,7 @@ class RayGeneration:
         self._buffer, self._open_update, self._group = buffer, open_update, group
         self._state, self._said_s, self._changed = state, 0.0, True
         self._recipe = ray.put(dump(recipe))
-        self._leases = Leases(self._settings.lease_s, DEATHS)
+        self._leases = Leases(self._settings.patience_s, DEATHS)
         self._forking = make_forking(recipe)
         self._orders: dict[int, tuple[Demand, Played]] = {}
         self._begun: set[int] = set()
@@ -302,7 +302,7 @@ class RayGeneration:
         """Replace workers whose lease is over, and those that do not start."""
         now_s, own = time.monotonic(), self._settings
         for place in self._leases.expired(now_s):
-            self._replace(place, f"its lease of {own.lease_s:g} s is over")
+            self._replace(place, f"its lease of {own.patience_s:g} s is over")
         for place, worker in list(self._workers.items()):
             if worker.doing == "starting" and now_s - worker.since_s > own.patience_s:
                 self._replace(place, f"it did not start within {own.patience_s:g} s")

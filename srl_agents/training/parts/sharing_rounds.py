@@ -13,7 +13,7 @@ from srl_agents.credit.preferences import (
 )
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.prompt import Example
-from srl_agents.recipes.sections.sharing import TURNS, WINDOW, SharingSettings
+from srl_agents.recipes.sections.sharing import MOST_TOKENS, TURNS, WINDOW, SharingSettings
 from srl_agents.records import Episode
 from srl_agents.sharing.board import Board, Notice
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
@@ -56,13 +56,13 @@ class Sharing:
         kind: type[Any] = Preference if settings.kind == "dpo" else Transcript
         self.board: Board[Any] = Board(kind, keep=settings.top, window=WINDOW)
         self._readers: dict[str, AdapterLearner[Any]] = {}
-        added = settings.max_tokens if settings.kind == "demonstrations" else 0
+        added = MOST_TOKENS if settings.kind == "demonstrations" else 0
         for base in {id(one.base): one.base for one in learners.values()}.values():
             if added + max_new_tokens < base.context_length:
                 continue
             raise ConfigError(
-                f"sharing.max_tokens={added}: examples and a reply of {max_new_tokens} tokens fill "
-                f"{base.name}'s context of {base.context_length} tokens. Lower one of the two limits."
+                f"sharing: {added} tokens of examples and a reply of {max_new_tokens} tokens fill "
+                f"{base.name}'s context of {base.context_length} tokens. Lower rollout.max_new_tokens."
             )
         for name, learner in learners.items():
             base = learner.base
@@ -140,7 +140,7 @@ class Sharing:
         bare = len(base.encode_prompt(""))
         for example in reversed(examples_of(notices, TURNS)):  # best first
             longer = [example, *fitting]
-            if len(base.encode_prompt("", tuple(longer))) - bare > self.settings.max_tokens:
+            if len(base.encode_prompt("", tuple(longer))) - bare > MOST_TOKENS:
                 break
             fitting = longer
         if tuple(fitting) != self.shown[name]:

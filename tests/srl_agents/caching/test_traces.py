@@ -119,6 +119,36 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("prompts", "size"),
+    [
+        ([(40, 3), (33, 3), (7, 1)], 16),
+        ([(1200, 3), (1024, 2)], 512),
+        ([(100, 3), (97, 3)], 34),
+        ([(145, 4), (144, 3)], 48),
+        ([(7, 1), (600, 1)], 1024),
+        ([(7, 1), (12, 1)], 512),
+        ([(1, 1), (2, 2)], 1),
+    ],
+)
+def test_a_trace_shows_the_size_of_its_blocks(
+    prompts: list[tuple[int, int]], size: int, tmp_path: Path
+) -> None:
+    rows = [Request(0, tokens, 1, tuple(range(blocks))) for tokens, blocks in prompts]
+    write_trace(tmp_path / "t.jsonl", rows)
+    assert read_trace(tmp_path / "t.jsonl") == Trace(tuple(rows), size)
+
+
+def test_blocks_of_two_sizes_and_prompts_without_blocks_are_refused(tmp_path: Path) -> None:
+    rows = [Request(0, 32, 1, (0, 1)), Request(0, 64, 1, (0, 1))]
+    write_trace(tmp_path / "t.jsonl", rows)
+    with pytest.raises(ConfigError, match=r"line 2.* a block has 16 to 31 tokens"):
+        read_trace(tmp_path / "t.jsonl")
+    write_trace(tmp_path / "t.jsonl", [Request(0, 3, 1, ())])
+    with pytest.raises(ConfigError, match="hash_ids has 0 blocks"):
+        read_trace(tmp_path / "t.jsonl")
+
+
 def test_unlimited_hits_are_blocks_seen_before() -> None:
     rows = [Request(0, 3, 0, blocks) for blocks in ((1, 2, 3), (1, 2, 4), (1, 2, 3))]
 

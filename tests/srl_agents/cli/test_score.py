@@ -26,7 +26,7 @@ def test_a_file_is_scored_and_summed_up(tmp_path: Path, capsys: pytest.CaptureFi
         {"completion": chat, "answer": 4},
     )
     out = tmp_path / "s.jsonl"
-    options = ["--rubric", "math", "--reply-field", "completion"]
+    options = ["--rubric", "math"]
     assert main(["score", file, *options, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "2 of 2 replies judged, mean reward 0.500" in printed

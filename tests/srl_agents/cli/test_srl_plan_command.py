@@ -49,7 +49,7 @@ def test_json_has_the_direct_count_without_a_limit(
 def test_a_capacity_in_tokens_limits_the_policy(
     policy: str, expected: float, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    size = ["--capacity-tokens", "2000", "--policy", policy]
+    size = ["--tiers", "tokens=2000", "--policy", policy]
     assert main(["kv", "--trace", str(trace), *size, "--json"]) == 0
 
     assert json.loads(capsys.readouterr().out)["hit_rate"] == pytest.approx(expected)
@@ -85,16 +85,18 @@ def test_the_plot_is_one_well_formed_picture(trace: Path, tmp_path: Path) -> Non
         (["kv", "--trace", "none.jsonl"], "none.jsonl"),
         (["kv", "--trace", "TRACE", "--policy", "lruu"], "'lru'"),
         (["kv", "--trace", "TRACE", "--tiers", "host=1"], "host=1"),
-        (["kv", "--trace", "TRACE", "--tiers", "host=1GB", "--capacity-tokens", "999"], "give one"),
-        (["kv", "--trace", "TRACE", "--capacity-tokens", "1"], "capacity_tokens=1"),
-        (["kv", "--trace", "TRACE", "--capacity-tokens", "9" * 400], "at most"),
+        (["kv", "--trace", "TRACE", "--tiers", "host=1GB", "tokens=999"], "the only cache"),
+        (["kv", "--trace", "TRACE", "--tiers", "tokens=1"], "at least one block"),
+        (["kv", "--trace", "TRACE", "--tiers", "tokens=0"], "expected 1 to"),
+        (["kv", "--trace", "TRACE", "--tiers", "tokens=" + "9" * 400], "expected 1 to"),
+        (["kv", "--trace", "TRACE", "--capacity-tokens", "9"], "write --tiers tokens=N"),
         (["kv", "--trace", "TRACE", "--model", "8b"], "model='8b'"),
         (["kv", "--trace", "TRACE", "--device", "h1000"], "'h100'"),
         (["kv", "--trace", "TRACE", "--link", "wire"], "link='wire'"),
         (["kv", "--trace", "TRACE", "--fail", "0"], "fail='0'"),
         (["kv", "--trace", "TRACE", "--plot", "a.png"], ".svg"),
         (["kv", "--trace", "TRACE", "--plot", "no/where.svg"], "where.svg"),
-        (["kv", "--trace", "TRACE", "--tokens-per-block", "16"], "hash_ids has 3"),
+        (["kv", "--trace", "TRACE", "--tokens-per-block", "16"], "--tokens-per-block was removed"),
         (["kv", "--trace", "TRACE", "--mfu", "0.4"], "--mfu was removed"),
         (["kw"], "no recipe 'kw'"),
         (["quickstart-tiny", "--device", "a10"], "no such device"),

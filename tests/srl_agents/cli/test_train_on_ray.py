@@ -52,7 +52,7 @@ def test_a_recipe_gets_what_workers_need_and_keeps_what_it_says(
     switching = ["asynchronous.in_flight=switch", "rollout.order=free"]
     with pytest.raises(ConfigError, match="in_flight='switch'"):
         on_ray(load(LeagueRecipe, beside, switching))
-    for wrong in ("workers=0", "lease_s=0", "cpus=-1", "cpus=0"):
+    for wrong in ("workers=0", "patience_s=0", "cpus=-1", "cpus=0"):
         with pytest.raises(ConfigError, match=f"ray.{wrong.partition('=')[0]}"):
             load(LeagueRecipe, turns, [f"ray.{wrong}"])
 

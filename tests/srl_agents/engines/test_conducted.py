@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,9 +176,12 @@ def test_no_more_is_asked_of_a_server_than_its_cache_has_room_for(
     assert [stub.at_once for stub in stubs] == [2, 2]
 
 
-def test_further_servers_need_a_first_one() -> None:
-    kind: Callable[..., object] = ENGINE.kinds.find("vllm")
-    with pytest.raises(ConfigError, match="urls"):
-        kind(urls=("http://127.0.0.1:1",))
+def test_each_of_several_servers_has_an_address() -> None:
+    kind: Callable[..., Any] = ENGINE.kinds.find("vllm")
     with pytest.raises(ConfigError, match="address"):
-        kind(url="http://127.0.0.1:1", urls=("somewhere",))
+        kind(url=("http://127.0.0.1:1", "somewhere"))
+    one, two = "http://127.0.0.1:1", "http://127.0.0.1:2"
+    read = ENGINE.convert({"kind": "vllm", "url": [one, two], "urls": []}, "engine")
+    assert read.addresses == (one, two)
+    with pytest.raises(ConfigError, match=r"urls.*write engine.url: \[FIRST, SECOND"):
+        ENGINE.convert({"kind": "vllm", "url": one, "urls": [two]}, "engine")

@@ -39,9 +39,16 @@ def endpoint() -> Iterator[Callable[..., EndpointEngine]]:
     """Makes engines, which are closed at the end."""
     made: list[EndpointEngine] = []
 
-    def make(url: str, system: str | None = None, **settings: Any) -> EndpointEngine:
+    def make(
+        url: str,
+        system: str | None = None,
+        *,
+        retries: int = EndpointEngine.retries,
+        **settings: Any,
+    ) -> EndpointEngine:
         found = EndpointSettings(**{"account": Account(url=url), "model": MODEL, **settings})
         made.append(EndpointEngine(found, system))
+        made[-1].retries = retries
         return made[-1]
 
     yield make
@@ -370,7 +377,6 @@ def test_an_address_that_cannot_work_is_refused(url: str, words: str) -> None:
         ({"timeout_s": 0.0}, "timeout_s"),
         ({"deadline_s": 0.0}, "deadline_s"),
         ({"concurrency": 0}, "concurrency"),
-        ({"retries": -1}, "retries"),
         ({"max_thought_tokens": -1}, "max_thought_tokens"),
         ({"extra": {"stream": True}}, "extra.stream is set by SRL"),
         ({"extra": {"a": {"api_Key": "sk"}}}, "extra.api_Key looks like a key"),

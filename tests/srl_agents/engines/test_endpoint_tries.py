@@ -30,10 +30,15 @@ KEY = "sk-never-to-be-seen"
 
 @contextmanager
 def an_engine(
-    server: ChatServer, journal: ReplyJournal | None = None, account: Any = None, **settings: Any
+    server: ChatServer,
+    journal: ReplyJournal | None = None,
+    account: Any = None,
+    retries: int = EndpointEngine.retries,
+    **settings: Any,
 ) -> Iterator[EndpointEngine]:
     fields = {"account": Account(url=server.url, **(account or {})), "model": MODEL, **settings}
     engine = EndpointEngine(EndpointSettings(**fields), journal=journal)
+    engine.retries = retries
     try:
         yield engine
     finally:

@@ -226,7 +226,7 @@ def test_what_a_server_answers_refuses_it_before_the_base_is_loaded(
     kind: type[VLLMFake], fault: dict[str, Any], words: str, base: BaseModel, opened: ExitStack
 ) -> None:
     url = served(kind(base=base, **fault), opened).url
-    settings = ENGINE.convert({"kind": "vllm", "url": url, "urls": [url]}, "engine")
+    settings = ENGINE.convert({"kind": "vllm", "url": [url, url]}, "engine")
     with pytest.raises(ModelError) as refusal:
         settings.look()
     assert words in str(refusal.value)

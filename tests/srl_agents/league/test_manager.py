@@ -379,7 +379,7 @@ def test_cooperative_tables_have_a_diagonal() -> None:
 
 
 def test_focal_shares_hold_one_half_and_all_but_one_seat() -> None:
-    league = make_league(seats=4, mirror=0, live=0, past=1, focal_shares=True)
+    league = make_league(seats=4, mirror=0, live=0, past=1, preset="mixed")
     held = Counter(len(s.learner_seats) for s in league.training_matches(0, 300, 1))
     assert set(held) == {1, 2, 3}
     assert min(held.values()) > 120

@@ -325,7 +325,6 @@ def test_what_does_not_go_together_is_refused(overrides: tuple[str, ...], messag
         "training={total_updates: 90}",
         "training={reference: start}",
         "training={algorithm: ppo, reference: start}",
-        "sharing={kind: sft, max_tokens: 3}",
         "sharing={kind: sft, dpo: {learning_rate: 1.0}}",
         "sharing={kind: demonstrations, steps: 2}",
     ],
@@ -351,3 +350,33 @@ def test_what_several_bases_cannot_be_is_refused_by_name(override: str, message:
     shared = ("coordination=independent", "sharing=null", "memory={budget_gib: 2}")
     with pytest.raises(ConfigError, match=message):
         load(LeagueRecipe, find_recipe("two-bases-tiny"), (*shared, override))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "refused", "successor"),
+    [
+        (
+            "sharing={kind: demonstrations, max_tokens: 256}",
+            "sharing={kind: demonstrations, max_tokens: 99}",
+            "lower sharing.top",
+        ),
+        ("opponents.focal_shares=false", "opponents.focal_shares=true", "opponents.preset: mixed"),
+        (
+            "training={algorithm: ppo, critic_width: 0}",
+            "training={algorithm: ppo, critic_width: 8}",
+            "training.critic: adapter",
+        ),
+        ("ray.lease_s=600.0", "ray.lease_s=20", "set ray.patience_s"),
+    ],
+)
+def test_settings_of_earlier_releases_are_left_out_or_refused_with_what_stands_for_them(
+    left_out: str, refused: str, successor: str
+) -> None:
+    recipe = load(LeagueRecipe, find_recipe("quickstart-tiny"), (left_out,))
+    section = left_out.replace("=", ".").partition(".")[0]
+    kept = {"sharing": "sharing={kind: demonstrations}", "training": "training={algorithm: ppo}"}
+    same = (kept[section],) if section in kept else ()
+    assert recipe == load(LeagueRecipe, find_recipe("quickstart-tiny"), same)
+    with pytest.raises(ConfigError, match=successor) as caught:
+        load(LeagueRecipe, find_recipe("quickstart-tiny"), (refused,))
+    assert "\n" not in str(caught.value)

@@ -107,6 +107,6 @@ def test_a_cluster_is_planned_with_a_recorded_trace(
     played(path, "free")
     trace = read_trace(path, BLOCK)
     capsys.readouterr()
-    main(["plan", "kv", "--trace", str(path), "--tokens-per-block", str(BLOCK), "--json"])
+    main(["plan", "kv", "--trace", str(path), "--json"])
     printed = json.loads(capsys.readouterr().out)
     assert printed["hit_rate"] == pytest.approx(unlimited_hits(trace.requests) / trace.blocks)

@@ -25,7 +25,7 @@ from srl_envs.testing import ConformanceError
 
 SETTINGS = [
     GRPOSettings(learning_rate=1e-2),
-    PPOSettings(learning_rate=1e-2, critic_width=8),
+    PPOSettings(learning_rate=1e-2),
     DPOSettings(learning_rate=1e-2),
 ]
 
