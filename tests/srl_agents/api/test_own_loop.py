@@ -18,12 +18,13 @@ from srl_agents.credit.settings import CreditSettings
 from srl_agents.records import Episode
 from srl_envs.errors import ConfigError, ModelError, UnknownEnvironmentError, UnknownPolicyError
 
-GUIDE = Path(__file__).parents[3] / "docs/guides/from_python.md"
+DOCS = Path(__file__).parents[3] / "docs"
+GUIDE, PACKAGE_README = DOCS / "guides/from_python.md", DOCS / "package_readme.md"
 HEAVY = ("torch", "transformers", "trl", "peft", "tyro", "rich", "gymnasium")
 
 
-def code_of_readme() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+def code_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +59,12 @@ def test_every_public_name_is_there_also_after_its_package_was_imported() -> Non
 
 
 @pytest.mark.slow
-def test_the_loop_of_the_guide_runs(
+def test_the_loop_of_the_guide_and_the_packages_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    loop = code_of_readme()[0]
+    loop = code_of(GUIDE)[0]
+    assert loop in code_of(PACKAGE_README)
     assert len(loop.splitlines()) <= 30
     exec(compile(loop, str(GUIDE), "exec"), {})
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
