@@ -135,8 +135,9 @@ def require_budget(settings: StopSettings | None, folder: Path) -> None:
             "run there would replace its entry. Use another folder (--out)."
         )
     if run not in found.runs and (limit := _reached(found.limits, found.spent)):
+        runs = "one run" if len(found.runs) == 1 else f"{len(found.runs)} runs"
         raise ConfigError(
-            f"stop.budget: {file.path} is spent: {limit}, by {len(found.runs)} runs. Raise the limit in it "
+            f"stop.budget: {file.path} is spent: {limit}, by {runs}. Raise the limit in it "
             "and in every recipe that shares it, or name another file."
         )
 

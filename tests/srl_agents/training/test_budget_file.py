@@ -93,7 +93,7 @@ def test_a_run_begins_only_where_something_is_left(tmp_path: Path) -> None:
     require_budget(settings, second)
     BudgetFile(path, LIMITS).enter(str(first), {"tokens": 1000.0, "cpu_s": 1.0})
     require_budget(settings, first)  # it may end
-    spent = r"is spent: tokens 1,000 of 1,000, by 1 runs\. Raise"
+    spent = r"is spent: tokens 1,000 of 1,000, by one run\. Raise"
     with pytest.raises(ConfigError, match=spent):
         require_budget(settings, second)
     limits = ("stop.tokens=1000", "stop.cpu_s=60", f"stop.budget={path}")
