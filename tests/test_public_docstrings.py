@@ -202,7 +202,7 @@ def our_errors() -> frozenset[str]:
 
 
 def errors_left_out(one: Subject) -> list[str]:
-    """What it raises and does not say; and what it says under ``Raises`` that no class is called."""
+    """What it raises and does not name; and what it names under ``Raises`` that no class is called."""
     texts = one.texts
     left = [k.__name__ for k in raised(one.function, one.owner) if not is_named(k, texts)]
     section = one.text.partition("Raises:")[2].partition("\n\n")[0]
@@ -213,7 +213,7 @@ def errors_left_out(one: Subject) -> list[str]:
 
 
 def numbers_left_out(one: Subject) -> list[str]:
-    """Parameters and results that are numbers or arrays, of which the docstring says too little."""
+    """Parameters and results that are numbers or arrays, of which the docstring states too little."""
     texts = one.texts
     signature = inspect.signature(one.function)
     left = []
@@ -259,7 +259,7 @@ def faults(name: str, kind: str, said: str, texts: str) -> Iterator[str]:
 
 
 def fields_left_out(owner: type) -> list[str]:
-    """Fields of a dataclass that are numbers or arrays, of which neither text nor class says enough."""
+    """Fields of a dataclass that are numbers or arrays, of which neither text nor class states enough."""
     (body,) = (node for node in ast.walk(source(owner)) if isinstance(node, ast.ClassDef))
     whole = inspect.getdoc(owner) or ""
     for base in owner.__mro__[1:]:

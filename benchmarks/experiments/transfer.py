@@ -62,7 +62,7 @@ class Preference:
 
 
 def problems() -> Mapping[str, Sequence[Problem]]:
-    """Easy problems that nobody trained with, and word problems of GSM8K: `CHOSEN_ON`, then `ASKED`.
+    """Easy problems that no learner trained with, and word problems of GSM8K: `CHOSEN_ON`, then `ASKED`.
 
     Raises:
         ConfigError: the folder of data has no rows of GSM8K.

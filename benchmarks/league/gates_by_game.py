@@ -5,7 +5,7 @@
 Candidates have a mean score in each game, one half where they are equal. Promoted should be at most 5 % of
 those that are better in no game, and of those that are worse in one by the margin; at least 95 % of those
 that are better by elo1 in a game and no worse in others. *by game* is the gate's rule. *best game* has no
-product of what games show: one of them has to show it alone. *all games* wants every game to be better.
+product of what games show: one of them has to show it by itself. *all games* asks that every game be better.
 *mean* is one test on the mean of all games, which leagues of several games had before. Pairs are of one
 game, in the mean.
 

@@ -13,7 +13,7 @@ halves of the 200.
 Start states at which the policy forfeits every match are left out: no reply there is worth more
 than another. `tiny` as it ships forfeits most matches of both games; the model of the first command was
 built on mini Hanabi. ``bots`` is a policy without a model: at every reply it draws one of the game's bots by
-`MIXTURE`. Credit reads returns alone, so it ranks that policy's replies as it would rank a model's.
+`MIXTURE`. Credit reads only returns, so it ranks that policy's replies as it would rank a model's.
 
 A finished start state is saved at once, and an interrupted run goes on when the command is given again. Seeds
 901 and 902 are pilots, which no published comparison uses.

@@ -63,7 +63,7 @@ class SmallGame:
     words: Callable[[], Sequence[str]] = tuple
     """Texts that are one token each, beside the rules."""
     near: Callable[[str], tuple[str, ...]] | None = None
-    """Replies in the place of the random bot's, and of all bots' where `first` says so."""
+    """Replies in the place of the random bot's, and of all bots' where `first` is true."""
     first: Callable[[str], bool] = lambda _: False
     """Observations at which the bots' choice is beyond a model of this size."""
     spans: Callable[[str], Spans] = lambda _: ()

@@ -51,7 +51,7 @@ Examples:
 """
 RESULTS = "eval.json"
 MOST_NEW_TOKENS = 512
-"""Of a reply, unless the command says otherwise: collections need a derivation."""
+"""Of a reply, unless the command gives another: collections need a derivation."""
 SEEDS = 10
 """Of a game, where no number is given."""
 Rows = Literal["auto", "all", "held-out"]

@@ -113,7 +113,7 @@ def test_shapes_are_of_models_that_are_built() -> None:
 
 
 def test_bots_are_drawn_by_the_request_alone() -> None:
-    """Equal keys give equal replies, whoever asked before; both kinds of bots come up."""
+    """Equal keys give equal replies, whatever was asked before; both kinds of bots come up."""
     game = "codewords_duet-v0"
     text = make(game, split="train", **fork_credit.GAMES[game]).reset(seed=3)[0]["player_0"]["text"]
     asked = [GenerationRequest(observation=text, version=None, key=(7, n)) for n in range(20)]

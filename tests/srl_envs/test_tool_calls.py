@@ -91,7 +91,7 @@ def test_an_environment_takes_calls_and_another_one_does_not() -> None:
     room = srl_envs.make("research_room-v0", level=1, players=1)
     call = written_call(READ, {"path": "notes/01.txt"})
     short = '<tool_call>{"name":"read","arguments":{"path":"x"}}</tool_call>'
-    assert len(short) <= 64  # short replies are kept, by their text alone
+    assert len(short) <= 64  # short replies are kept, by their text only
     for _ in range(2):
         room.reset(seed=1)
         *_, infos = room.step({"player_0": call})

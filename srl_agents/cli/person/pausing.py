@@ -13,7 +13,7 @@ from srl_envs.errors import ConfigError, file_fault
 
 
 def keep(game: Transcript) -> str:
-    """Write an unfinished game to a file of the current folder; a line that says how to go on.
+    """Write an unfinished game to a file of the current folder; a line on how to go on.
 
     Raises:
         ConfigError: the file cannot be written.

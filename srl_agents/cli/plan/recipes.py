@@ -30,7 +30,7 @@ Examples:
 NEEDS = re.compile(
     r"# (Needs|Would need) ([\d.]+) (?:of the [\d.]+ )?GiB[^:]*:[\s#]*srl plan (\S+)(?: --device (\S+))?"
 )
-"""What a recipe's header says of its memory: verb, size, the recipe's name and the device."""
+"""What a recipe's header states of its memory: verb, size, the recipe's name and the device."""
 PROVEN = SHIPPED / "proven.json"
 """Written by `python -m benchmarks.learning.shipped_recipes`: by recipe, where it ran and what came out."""
 

@@ -507,7 +507,7 @@ def _check_seats(recipe: LeagueRecipe) -> None:
     require(
         not split or not recipe.opponents.payoff_pairs,
         f"opponents.payoff_pairs, seats: {', '.join(split)} hold a part of a team, and a match of sides with "
-        "mates is no payoff between two versions. Leave out payoff_pairs, or give each learner a whole team.",
+        "mates is not a payoff between two versions. Leave out payoff_pairs, or give learners whole teams.",
     )
     mains = _mains(recipe)
     empty = [s for s in range(seats) if all(s not in recipe.seats.get(m, (s,)) for m in mains)]

@@ -28,7 +28,7 @@ class Table:
     """Plays matches by chance: who wins how much more often than evenly is given for each two agents.
 
     Args:
-        edges: of two agents; in a team or alone, with the first agent in any seat.
+        edges: of two agents; in a team or by itself, with the first agent in any seat.
         void: every so many seeds a match goes void.
         by_game: environment -> edges that hold there instead.
     """
