@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,7 +54,6 @@ class FullView(ConsoleView):
         updates: as in `ConsoleView`.
         console: as in `ConsoleView`.
         advice: as in `ConsoleView`.
-        clock: as in `ConsoleView`.
         history: records of updates before this process, as their file has them.
     """
 
@@ -65,14 +63,13 @@ class FullView(ConsoleView):
         updates: int,
         console: Console | None = None,
         advice: Callable[[], str] = str,
-        clock: Callable[[], float] = time.monotonic,
         *,
         history: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._history: list[Mapping[str, Any]] = list(history)
         self._meetings: Sequence[Meeting] = ()
         self._body: tuple[object, list[list[Segment]]] | None = None
-        super().__init__(title, updates, console, advice, clock)
+        super().__init__(title, updates, console, advice)
 
     def write(self, record: Record) -> None:
         """See `ConsoleView`."""

@@ -12,7 +12,7 @@ import email.utils
 import json
 import time
 from collections import Counter as Counts
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,7 +101,6 @@ class Tries:
         gate: places that all endpoints share.
         awake: nothing is sent while it is not set; this time counts against no deadline of a reply.
         closing: whether to begin no further try.
-        clock, sleep, draw: of time and jitter; ``draw`` gives a number from 0 to 1.
     """
 
     def __init__(
@@ -113,14 +112,12 @@ class Tries:
         *,
         awake: asyncio.Event,
         closing: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        draw: Callable[[], float] | None = None,
     ) -> None:
         self._settings, self._secret, self._counter, self._gate = settings, secret, counter, gate
         self._awake = awake
-        self._closing, self._clock, self._sleep = closing, clock, sleep
-        self._draw = np.random.default_rng().random if draw is None else draw
+        self._closing = closing
+        self._draw = np.random.default_rng().random
+        """Jitter, from 0 to 1."""
 
     async def complete(
         self,
@@ -148,16 +145,16 @@ class Tries:
             slept_s = await self._sleep_over()
             until_s = None if until_s is None else until_s + slept_s
             await self._counter.limit.admit(tokens)
-            until_s = self._clock() + self._settings.deadline_s if until_s is None else until_s
-            first_s = self._clock() if first_s is None else first_s + slept_s
+            until_s = time.monotonic() + self._settings.deadline_s if until_s is None else until_s
+            first_s = time.monotonic() if first_s is None else first_s + slept_s
             outcome = await self._once(body, tokens, until_s, begun)
             if outcome is None:
                 continue
             if isinstance(outcome, Completion):
-                return _after(outcome, failed, self._clock() - first_s)
+                return _after(outcome, failed, time.monotonic() - first_s)
             failed.append(outcome)
             most = min(retries, _FEW.get(outcome.name, retries))
-            left_s = until_s - self._clock()
+            left_s = until_s - time.monotonic()
             if outcome.after_s and outcome.name != "empty":
                 self._counter.limit.hold(min(outcome.after_s, max(left_s, 0.0)))
             pause_s = outcome.after_s + pause_bound_s(len(failed)) * self._draw()
@@ -166,15 +163,15 @@ class Tries:
             alike = sum(failure.name == outcome.name for failure in failed)
             if len(failed) > retries or alike > most or pause_s >= left_s or self._closing():
                 if outcome.completion is not None:
-                    return _after(outcome.completion, failed, self._clock() - first_s)
+                    return _after(outcome.completion, failed, time.monotonic() - first_s)
                 raise LostReplyError(self._lost(failed))
-            await self._sleep(pause_s)
+            await asyncio.sleep(pause_s)
 
     async def _sleep_over(self) -> float:
         """Seconds until the engine was awake."""
-        begun_s = self._clock()
+        begun_s = time.monotonic()
         await self._awake.wait()
-        return self._clock() - begun_s
+        return time.monotonic() - begun_s
 
     async def _once(
         self, body: dict[str, Any], tokens: int, until_s: float, begun: Callable[[], object]
@@ -183,7 +180,7 @@ class Tries:
         used, limit_s = 0, self._settings.timeout_s
         try:
             async with self._counter.places, self._gate:
-                left_s = until_s - self._clock()
+                left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     return Failure(
                         "slow",
