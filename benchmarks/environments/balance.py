@@ -32,6 +32,7 @@ RESULTS = ROOT / "benchmarks/results/balance.json"
 REPORT = ROOT / "docs/environments/balance.md"
 DEFAULT_SEEDS = 60
 SEEDS = {
+    "chess-v0": 16,
     "code_duel-v0": 6,
     "codewords_duet-v0": 30,
     "connect_four-v0": 12,

@@ -22,6 +22,21 @@ def _bots(module: str, *names: str) -> dict[str, str]:
 
 
 register(
+    id="chess-v0",
+    entry_point=f"{_BOARD}.chess:ChessGame",
+    mode="competitive",
+    summary="Chess from level positions, moves in SAN or UCI; material counts at the end.",
+    held_out=True,
+    extra="open-spiel",
+    bots=_bots(f"{_BOARD}.chess_bots", "random", "middle", "strong", "held_out"),
+    options={
+        "plies": "moves of both sides together, 10 to 160 (40)",
+        "opening": "random moves before a game begins, 4 to 12 (6)",
+        "moves": "three (three are offered), listed or unlisted (listed)",
+    },
+)
+
+register(
     id="connect_four-v0",
     entry_point=f"{_BOARD}.connect_four:ConnectFour",
     mode="competitive",
