@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache, lru_cache
-from types import ModuleType
 from typing import Any
 
 from srl_envs.distribution import install_command
@@ -28,7 +27,7 @@ WHITE = 1
 Worth = Callable[[str], int]
 
 
-def library() -> ModuleType:
+def library() -> Any:
     """OpenSpiel.
 
     Raises:
