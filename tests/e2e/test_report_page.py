@@ -216,6 +216,9 @@ def test_no_sideways_scrolling(page: WebDriver, width: int) -> None:
     assert page.execute_script(
         "return document.querySelector('.plot canvas').getBoundingClientRect().right"
     ) <= width  # fmt: skip
+    wider = "return [...document.querySelectorAll('.scroll:has(> table)')].filter((frame) =>"
+    wider += " frame.scrollWidth > frame.clientWidth + 1).map((frame) => frame.ariaLabel)"
+    assert page.execute_script(wider) == []
 
 
 def test_smoothing_draws_again(page: WebDriver) -> None:

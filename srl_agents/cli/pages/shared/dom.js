@@ -79,7 +79,24 @@ globalThis.SRL = (() => {
     document.addEventListener("scroll", place, { capture: true, passive: true });
   });
 
-  const scroller = (label, ...content) => el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": label }, ...content);
+  // A frame that scrolls sideways; on a phone each row of a plain table in it is a card.
+  function scroller(label, ...content) {
+    content.filter((node) => node.matches?.("table.plain")).forEach(carded);
+    return el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": label }, ...content);
+  }
+
+  function carded(table) { // styles that make a table a list of cards take its roles away, so they are written out
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    const role = (name, selector) => table.querySelectorAll(selector).forEach((node) => node.setAttribute("role", name));
+    table.setAttribute("role", "table");
+    table.classList.add("carded");
+    role("rowgroup", "thead, tbody");
+    role("row", "tr");
+    role("columnheader", "thead th");
+    role("rowheader", "tbody th");
+    role("cell", "td");
+    table.querySelectorAll("tbody tr").forEach((row) => [...row.children].forEach((cell, k) => { cell.dataset.head = heads[k] || ""; }));
+  }
 
   // buttons of which one is pressed; options: [value, text] pairs
   function choice(label, options, chosen, onchoose) {
