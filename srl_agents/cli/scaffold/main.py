@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     folder = write(options.kind, options.name, options.out or Path())
     kind = KINDS[options.kind]
     print(f"{folder}: a package of the kind {options.kind}. What to do next:")
-    print(f"  pip install --editable {folder}")
+    print(f"  pip install --editable '{folder}[test]'")
     print(f"  pytest {folder}")
     print(f"  srl docs {kind.topic}")
     return 0

@@ -74,7 +74,10 @@ def test_it_is_played_by_name() -> None:
     episode = srl_envs.play(env, {0: lambda _: "<action>5</action>", 1: lambda _: "5?"}, seed=1)
     assert sum(episode.outcomes) == 0
 """,
-        use='    srl envs NAME/NAME-v0\n    srl_envs.make("NAME/NAME-v0")',
+        use=(
+            "    srl envs NAME/NAME-v0\n    srl play NAME/NAME-v0 human middle\n"
+            '    srl_envs.make("NAME/NAME-v0")'
+        ),
     ),
     "reward": NewKind(
         article="a",
@@ -299,6 +302,35 @@ def test_its_references_are_played_bundled_and_verified(tmp_path: Path) -> None:
 }
 """Kinds by the word of the command."""
 
+_BOTS = """import re
+from collections.abc import Callable
+
+import numpy as np
+
+
+def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    \"\"\"Names any number.\"\"\"
+    return lambda text: f"<action>{rng.integers(1, 10)}</action>"
+
+
+def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    \"\"\"Reads the range, and names a number near its middle.\"\"\"
+
+    def reply(text: str) -> str:
+        low, high = map(int, re.findall(r"from (\\d+) to (\\d+)", text)[-1])
+        return f"<action>{(low + high) // 2 + rng.integers(-1, 2)}</action>"
+
+    return reply
+"""
+_REGISTRATION = """import srl_envs
+
+srl_envs.register(
+    id="NAME/NAME-v0",
+    entry_point="MODULE:CLASS",
+    mode="competitive",
+    bots={"random": "NAME.bots:random_bot", "middle": "NAME.bots:middle_bot"},
+)
+"""
 _TASKSET = """
 from srl_envs.adapters.verifiers import SRLEnv, SRLTaskset
 
@@ -358,10 +390,10 @@ def files(kind: str, name: str) -> Mapping[str, str]:
         docstring = "" if code.startswith('"""') else f"{start}\n"
         package[f"{module.replace('.', '/')}.py"] = f"{docstring}{code}"
     if kind == "env":
+        package[f"{name}/bots.py"] = f'"""{name}: policies to play against."""\n\n{_BOTS}'
         package[f"{name}/environments.py"] = (
-            '"""Registers the game; SRL imports this module by its entry point."""\n\nimport srl_envs\n\n'
-            f'srl_envs.register(\n    id="{name}/{name}-v0",\n    entry_point="{module}:{title}",\n'
-            '    mode="competitive",\n)\n'
+            '"""Registers the game; SRL imports this module by its entry point."""\n\n'
+            f"{_filled(_REGISTRATION, names)}"
         )
     if kind == "protocol":
         package[f"{name}/protocols/nim-v0.{name}.json"] = _protocol(f"nim-v0.{name}")
@@ -455,6 +487,6 @@ def _page(made: NewKind, kind: str, name: str, use: str, title: str) -> str:
 
 {use}
 
-`pytest` runs the kit that every {kind} of SRL passes; `srl docs {made.topic}` explains what
-{what} has to keep.
+`pip install --editable '.[test]'` installs it with what its test needs. `pytest` runs the kit that every
+{kind} of SRL passes; `srl docs {made.topic}` explains what {what} has to keep.
 """

@@ -44,7 +44,7 @@ def test_a_new_package_passes_its_own_tests(
 ) -> None:
     name = f"my_own_{kind}"
     assert main(["new", kind, name, "--out", str(tmp_path)]) == 0
-    assert f"pip install --editable {tmp_path / name}" in capsys.readouterr().out
+    assert f"pip install --editable '{tmp_path / name}[test]'" in capsys.readouterr().out
     installed(tmp_path / name, name)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path / name}:{ROOT}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
