@@ -30,6 +30,8 @@ LOOKED_AT = (
     "index.html",
     "guides/train_a_league.html",
     "environments/nim-v0.html",
+    "environments/README.html",
+    "reference/doors.html",
     "reference/api/srl_envs.html",
     "reference/settings.html",
     "reference/commands.html",
@@ -110,6 +112,12 @@ def test_every_public_name_has_its_source(site: Path) -> None:
 
 
 @pytest.mark.nightly
+def test_the_list_of_games_leads_to_their_pages(site: Path) -> None:
+    text = (site / "environments/README.html").read_text(encoding="utf-8")
+    assert 'href="nim-v0.html"' in text
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", LOOKED_AT)
 @pytest.mark.parametrize("width", [1400, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -121,6 +129,9 @@ def test_everyone_can_read_a_page(
     assert violations(browser) == []
     wider = "return document.documentElement.scrollWidth - window.innerWidth"
     assert browser.execute_script(wider) <= 0
+    frames = "return [...document.querySelectorAll('.table-wrapper, .highlight-text pre')]"
+    hidden = f"{frames}.filter((frame) => frame.scrollWidth > frame.clientWidth + 1).length"
+    assert browser.execute_script(hidden) == 0
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 

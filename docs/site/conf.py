@@ -73,6 +73,17 @@ def plain_default(
     return signature and signature.replace("<factory>", "..."), returns
 
 
+def linked_games(app: Any, page: str, content: list[str]) -> None:
+    """Links from the list of games to their pages, which are built and so never linked in the source."""
+    if page == "environments/README":
+        folder = Path(app.srcdir) / "environments"
+        for game in folder.glob("*-v*.md"):
+            content[0] = content[0].replace(
+                f"| `{game.stem}` |", f"| [`{game.stem}`]({game.name}) |"
+            )
+
+
 def setup(app: Any) -> None:
     """Register with Sphinx."""
+    app.connect("source-read", linked_games)
     app.connect("autodoc-process-signature", plain_default)

@@ -29,7 +29,7 @@ from srl_agents.recipes.loading import SHIPPED
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
 WRITTEN = "Written by `python -m docs.site.reference`; do not edit."
-HELP_COLUMNS = "96"
+HELP_COLUMNS = "88"
 MODULES = {
     "srl_envs": "make, play and replay games",
     "srl_envs.core": "what a game is made of",

@@ -17,6 +17,21 @@ document.addEventListener("DOMContentLoaded", () => {
     title.textContent = "Search";
     results.before(title);
   }
+  for (const table of document.querySelectorAll("article table.docutils")) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    if (heads.length < 4) continue;
+    // styles that make a table a list of cards take its roles away, so they are written out
+    const role = (name, selector) => table.querySelectorAll(selector).forEach((node) => node.setAttribute("role", name));
+    table.classList.add("carded");
+    table.setAttribute("role", "table");
+    role("rowgroup", "thead, tbody");
+    role("row", "tr");
+    role("columnheader", "th");
+    role("cell", "td");
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.children].forEach((cell, number) => { cell.dataset.head = heads[number] || ""; });
+    }
+  }
   const scrolling = () => {
     for (const box of document.querySelectorAll("article pre, article .table-wrapper")) {
       box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
