@@ -100,7 +100,7 @@
 
   function learned() { // each learner's last version against the one that it started as
     const rows = data.runs.flatMap((run) => run.tables.filter((found) => !found.partners.length).flatMap((found) => found.gains.map((gain) => ({ run, found, gain }))));
-    const verdict = ({ estimate, half_width: width }) => (width === null || Math.abs(estimate) <= width ? "not resolved" : estimate > 0 ? "yes, better" : "no, worse");
+    const verdict = ({ estimate, half_width: width }) => (width === null ? "unknown: one seed has no interval" : Math.abs(estimate) <= width ? "not resolved" : estimate > 0 ? "yes, better" : "no, worse");
     const why = data.runs.some((run) => run.tables.some((found) => found.partners.length))
       ? "All seats are paid alike, so no learner has a result against its start; the league's tables compare returns with partners."
       : "Not measured yet: the final round robin compares each learner with its start.";
@@ -190,7 +190,7 @@
   const gb = (bytes) => (bytes === null ? "" : (bytes / 1e9).toFixed(2));
 
   function phaseBars({ phases, budget, update }) { // one row per phase: before and peak as bars, after and plan as marks
-    const left = 130, wide = 640, row = 26, high = row * phases.length + 34;
+    const [left, wide] = innerWidth < 700 ? [84, 360] : [130, 640], row = 26, high = row * phases.length + 34;
     const most = 1.05 * Math.max(budget || 0, ...phases.flatMap((one) => [one.peak, one.planned || 0]));
     const x = (bytes) => left + (wide - left - 60) * bytes / most;
     const rows = phases.flatMap((one, k) => {
