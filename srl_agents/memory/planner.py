@@ -43,9 +43,11 @@ class Plan:
         verdict = "fits" if self.fits else "does NOT fit"
         name, unit = self.target.unit
         each = "" if d.processes == 1 else f" in each of {d.processes} processes"
+        pace_s = self.pace.total_s
+        pace = f"{pace_s:.3g} s" if pace_s < 7200 else f"{pace_s / 3600:.1f} hours"
         return (
             f"plan: {d.name} {verdict} {self.target.name}: {peak.bytes / unit:.1f} of {room / unit:.1f} "
-            f"{name}{each}, in phase {peak.name!r}; about {self.pace.total_s:.3g} s per update"
+            f"{name}{each}, in phase {peak.name!r}; about {pace} per update"
         )
 
     def numbers(self) -> dict[str, Any]:

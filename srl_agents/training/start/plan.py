@@ -12,6 +12,8 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.start.plan_target import target_for
 from srl_envs.errors import ConfigError
 
+_DAY_S = 86_400
+
 
 def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool) -> None:
     """Show the plan's line and how long a promotion gate may take; a run that does not fit begins only
@@ -40,6 +42,12 @@ def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool)
     say(made.line)
     if made.fits or force:
         return
+    days = recipe.updates * made.pace.total_s / _DAY_S
+    if days > 1:  # advice that makes it fit would not make it end
+        raise ConfigError(
+            f"{made.line}, {days:,.0f} days in all. Give a smaller model, such as smollm2-135m, or find a "
+            "card with `srl plan --device`. --force begins all the same."
+        )
     advice = f"It fits with {', then '.join(made.advice)}." if made.advice else ""
     raise ConfigError(
         f"{made.line}. {advice} `srl plan` shows the parts; --force begins all the same."
