@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.loading import SHIPPED, find_recipe, load
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.start import plan as plan_module
 from srl_envs import registry
 from srl_envs.errors import ConfigError
 from tests.commit_cases import nightly_but
@@ -111,6 +113,19 @@ def test_a_run_that_cannot_fit_is_refused_before_it_loads(
         train(huge)
     assert "plan: quickstart-tiny" in capsys.readouterr().err
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("updates", "said"),
+    [(100, r"per update\. It fits with"), (10**7, r"days in all\. Give a smaller")],
+)
+def test_no_setting_is_advised_with_which_a_run_would_take_days(
+    updates: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "target_for", lambda _: target_of("4GB"))
+    recipe = replace(load(LeagueRecipe, find_recipe("quickstart-smollm2-135m")), updates=updates)
+    with pytest.raises(ConfigError, match=said):
+        plan_module.plan_first(recipe, lambda _: None, force=False)
 
 
 @pytest.mark.slow
