@@ -11,7 +11,8 @@ occurs in train. Needs the extra `open-spiel` (Apache-2.0).
 Levels: `moves="three"` first, where three legal moves are offered and no other counts, two of which are
 random and one the best by material in one ply; then `"listed"`, all moves with a list; then `"unlisted"`.
 
-Known strength: see the balance page.
+Measured over 12 starts, each with both colors, with 95 % intervals: middle earns 0.46 (0.10) against random,
+held out 0.61 (0.14) and strong 0.79 (0.11) against middle; over 8, strong 0.42 (0.23) against held out.
 """
 
 from __future__ import annotations
