@@ -14,6 +14,8 @@ LIVE_SHARE, CACHE_SHARE, EXACT_SHARE = 0.4, 0.2, 0.2
 (`srl_agents.engines.embedded.engine`)."""
 _LOGIT_COPIES = 4
 """Float32 tensors of the size of the logits while a token is drawn: logits, scaled, probabilities, sums."""
+_TAIL_GRAIN = 32
+"""The embedded engine lays a reply's keys and values in steps of so many tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +94,8 @@ def _alone(plan: Description, target: Target) -> list[Phase]:
     kv = _kv(plan, target, sum(held.values()))
     kept = {"prefixes kept": kv["prefixes kept"]} if plan.keeps_cache else {}
     kept |= _played_ahead(plan, target)
-    found = [Phase(name="rollout", parts=held | _whole_layers(plan) | kv | _engine(plan))]
+    playing = _engine(plan, accelerator=accelerator)
+    found = [Phase(name="rollout", parts=held | _whole_layers(plan) | kv | playing)]
     gathered = _gathered(plan)
     forward = gathered | {
         "activations": size.forward_bytes_per_token(plan) * tokens,
@@ -306,7 +309,7 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
     if plan.cache_bytes is not None:
         cache_limit = plan.cache_bytes
     at_once = min(plan.batch_rows, max(1.0, plan.own_replies))
-    one = each * plan.traffic.width
+    one = each * -(-plan.traffic.width // _TAIL_GRAIN) * _TAIL_GRAIN
     written = plan.own_replies
     prompts = written if plan.keeps_cache else min(written, plan.concurrency)
     each_kept = size.kept_bytes_per_token(plan.model, plan.base_type, eight_bits=plan.eight_bits)
@@ -317,18 +320,23 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
     }
 
 
-def _engine(plan: Description) -> dict[str, float]:
+def _engine(plan: Description, *, accelerator: bool) -> dict[str, float]:
+    """What the engine's passes add: a pass reads prompts, and then a token is drawn for each reply."""
     if plan.reserved_share:
         return {}
     at_once = plan.replies_at_once
     read = min(plan.step_tokens, at_once * plan.traffic.prompt_tokens)
     own = size.trained_tensors(plan.model, plan.parameters, plan.rank, plan.targets)
     copied = plan.versions_at_once if plan.parameters == "lora" else 0
-    return {
-        "factors in play": copied * size.count(own) * 4.0,
+    factors = {"factors in play": copied * size.count(own) * 4.0}
+    passing = {
         "activations": size.forward_bytes_per_token(plan) * read,
-        "logits": _LOGIT_COPIES * 4.0 * at_once * plan.model.vocabulary,
+        "prompts read": size.kv_bytes_per_token(plan.model, plan.base_type) * read,
     }
+    drawing = {"logits": _LOGIT_COPIES * 4.0 * at_once * plan.model.vocabulary}
+    if not accelerator:  # its allocator keeps what the pass gave back
+        return factors | {"activations": passing["activations"]} | drawing
+    return factors | max(passing, drawing, key=lambda parts: sum(parts.values()))
 
 
 def _played_ahead(plan: Description, target: Target) -> dict[str, float]:
@@ -336,7 +344,7 @@ def _played_ahead(plan: Description, target: Target) -> dict[str, float]:
     if not plan.plays_ahead:
         return {}
     held = sum(resident(plan, target).values())
-    parts = _engine(plan)
+    parts = _engine(plan, accelerator=target.accelerator)
     ahead = {name if "play" in name else f"{name} of play": part for name, part in parts.items()}
     return _kv(plan, target, held) | ahead
 

@@ -88,7 +88,7 @@ def _check_rehearsal(options: PlanOptions, target: Target) -> None:
 def _rehearsed(options: PlanOptions) -> dict[str, Any]:
     from srl_agents.training.rehearsal.own_process import rehearsed
 
-    return rehearsed(str(options.recipe), options.set, options.device)
+    return rehearsed(str(options.recipe), options.set, options.device or DEVICE)
 
 
 def _show_rehearsal(rehearsal: dict[str, Any]) -> None:

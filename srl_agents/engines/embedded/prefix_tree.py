@@ -268,6 +268,7 @@ class PrefixTree:
             node = dropped[0][1]
             self._to_pack.discard(node)
             self._move_on(node)
+            node.kv = node.packed = None  # rows that copied it still know the node
             if node.parent is not None:
                 del node.parent.children[node.branch]
             self._tokens -= len(node.tokens)

@@ -35,6 +35,10 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Phase -> most bytes on the card at once."""
         self.flops: dict[str, float] = {}
         """Phase -> operations of matrix products and attention."""
+        self.wide_flops: dict[str, float] = {}
+        """Phase -> those of them that read float32."""
+        self.left: dict[str, int] = {}
+        """Phase -> bytes that came to the card in it and stayed; below 0 where more went."""
         self._phase = ""
         self._known: set[int] = set()
 
@@ -44,10 +48,13 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         before, self._phase = self._phase, name
         self.peaks[name] = max(self.peaks.get(name, 0), self.live)
         self.flops.setdefault(name, 0.0)
+        self.wide_flops.setdefault(name, 0.0)
+        held = self.live
         try:
             yield
         finally:
             self._phase = before
+            self.left[name] = self.left.get(name, 0) + self.live - held
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, or answer what no operation on tensors without numbers can."""
@@ -60,7 +67,10 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out = func(*args, **given)
         count = flop_registry.get(func._overloadpacket)
         if count is not None and self._phase:
-            self.flops[self._phase] += count(*args, **given, out_val=out)
+            operations = count(*args, **given, out_val=out)
+            self.flops[self._phase] += operations
+            if any(t.dtype == torch.float32 for t in tree_leaves(args) if torch.is_tensor(t)):
+                self.wide_flops[self._phase] += operations
         for leaf in tree_leaves(out):
             if isinstance(leaf, torch.Tensor) and leaf.device.type == CARD:
                 self._note(leaf)

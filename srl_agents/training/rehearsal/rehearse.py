@@ -24,8 +24,7 @@ from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.settings import TransformersSettings
 from srl_agents.memory import architecture
-from srl_agents.memory.devices import Target
-from srl_agents.memory.phase_peaks import CACHE_SHARE, LIVE_SHARE
+from srl_agents.memory.phase_peaks import LIVE_SHARE
 from srl_agents.memory.planner import Plan
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
@@ -134,6 +133,7 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
                 for name in others:
                     _ones(learners[name])
                 learners[last].compute_gradients(batches[last])
+            gradients = sum(own.nbytes for one in learners.values() for own in one.gradients.values())
         with ledger.phase("step"):
             if plan.synchronized:
                 _average(learners)
@@ -154,6 +154,8 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
                 "rehearsed": peak + (beside if name != "rollout" else 0),
                 "planned": planned[name],
                 "flops": ledger.flops[name],
+                "wide_flops": ledger.wide_flops[name],
+                "left": ledger.left[name] - (gradients if name == "train" else 0),
             }
             for name, peak in ledger.peaks.items()
             if name in planned
@@ -282,15 +284,15 @@ def _generate(
     loaded: BaseModel, names: Sequence[str], recipe: LeagueRecipe, made: Plan, ledger: Ledger
 ) -> None:
     """All prompts of a batch of replies, and two tokens of each reply; tails have their full length."""
-    plan, traffic, target = made.description, made.description.traffic, made.target
+    plan, traffic = made.description, made.description.traffic
     model = loaded.playing()
-    live, kept = _room(made, target, ledger.live)
+    live = plan.live_bytes or LIVE_SHARE * (made.target.memory_bytes - ledger.live)
     engine: Any = recipe.bases[0].engine
     decoder = Decoder(
         model,
         replace(engine.decoding(), max_rows=plan.batch_rows),
-        live_tokens=live // model.bytes_per_token,
-        cache_bytes=kept,
+        live_tokens=int(live) // model.bytes_per_token,
+        cache_bytes=0,
         capture=lambda run: run,
     )
     group = recipe.rollout.group_size
@@ -316,9 +318,3 @@ def _generate(
         decoder.step()
     decoder.clear()
 
-
-def _room(made: Plan, target: Target, held: int) -> tuple[int, int]:
-    """Bytes for live rows and for kept prefixes, as the engine takes them."""
-    free, plan = target.memory_bytes - held, made.description
-    live = plan.live_bytes or LIVE_SHARE * free
-    return int(live), int(plan.cache_bytes or CACHE_SHARE * free)
