@@ -384,7 +384,7 @@ def run(bug: str, case: dict[str, Any] = CASE) -> Outcome:
 UNDER, OVER = 0.9, 1.1
 """Plan divided by rehearsal, beyond which the plan finds a bug."""
 CHANGED = 0.01
-"""Part of a peak, of its bytes left behind, or of operations in float32: a change that a record finds."""
+"""Part of a peak, or of operations in float32: a change that a record finds."""
 
 
 def found_by(healthy: dict[str, Any], bug: Outcome) -> str:
@@ -394,10 +394,7 @@ def found_by(healthy: dict[str, Any], bug: Outcome) -> str:
     phases = bug.rehearsal["phases"]
     if any(not UNDER < own["planned"] / own["rehearsed"] < OVER for own in phases.values()):
         return "plan"
-    if any(
-        abs(own["left"] - healthy[name]["left"]) > CHANGED * own["rehearsed"]
-        for name, own in phases.items()
-    ):
+    if any(own["left"] > healthy[name]["left"] for name, own in phases.items()):
         return "left behind"
     if change(healthy, bug) > CHANGED:
         return "record"
@@ -413,10 +410,7 @@ def change(healthy: dict[str, Any], bug: Outcome) -> float:
     """Largest change of a peak, as a part of it."""
     phases = bug.rehearsal.get("phases", {})
     return max(
-        (
-            abs(own["rehearsed"] / healthy[name]["rehearsed"] - 1.0)
-            for name, own in phases.items()
-        ),
+        (abs(own["rehearsed"] / healthy[name]["rehearsed"] - 1.0) for name, own in phases.items()),
         default=0.0,
     )
 
@@ -479,7 +473,9 @@ def main(argv: list[str] | None = None) -> int:
                 "kind": kind, "place": where, "bytes": size, "found_by": found_by(healthy, bug),
                 "error": bug.error, "change": round(change(healthy, bug), 5),
             })  # fmt: skip
-            print(f"{rows[-1]['found_by'] or 'missed'}: {kind}, {where}", file=sys.stderr, flush=True)
+            print(
+                f"{rows[-1]['found_by'] or 'missed'}: {kind}, {where}", file=sys.stderr, flush=True
+            )
     result = {
         "case": CASE, "seed": options.seed, "healthy": healthy, "places": len(first.places),
         "unreached": first.unreached, "rows": rows,

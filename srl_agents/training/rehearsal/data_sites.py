@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from srl_agents.training.rehearsal.device import CARD
 from srl_envs.errors import ModelError
 
 LABELLED = "labelled"
@@ -49,6 +50,8 @@ ANSWERS: dict[str, Any] = {
     f"{_TRL}.utils:add_fused_lm_head.<locals>._fused_forward": LABELLED,
 }
 """Module and function -> the number that it reads; of masks, any number for all entries."""
+HOST_INDICES = frozenset({f"{_TRL}.utils:shuffle_sequence_dict.<locals>.permute"})
+"""Places that may index a tensor of the card with one of the CPU."""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,8 @@ def answered(func: Any, args: Any) -> Any:
         ModelError: a place that is not in the list asks.
     """
     aten = torch.ops.aten
+    if func in _INDEXED:
+        _check_indices(*args[:2])
     if func is aten._local_scalar_dense.default:
         return _answer()
     if func is aten.nonzero.default:
@@ -85,6 +90,28 @@ def answered(func: Any, args: Any) -> Any:
     if func is aten.index.Tensor:
         return _indexed(*args)
     return NotImplemented
+
+
+_INDEXED = frozenset({
+    torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default,
+    torch.ops.aten._index_put_impl_.default,
+})  # fmt: skip
+"""Operations of which a card accepts indices on the CPU, and waits for a copy of them at each call."""
+
+
+def _check_indices(tensor: torch.Tensor, indices: Any) -> None:
+    """Refuse indices of the CPU into a tensor of the card.
+
+    Raises:
+        ModelError: there are some.
+    """
+    devices = {index.device.type for index in indices if index is not None and index.dim()}
+    if tensor.device.type == CARD and "cpu" in devices and place() not in HOST_INDICES:
+        raise ModelError(
+            f"{place()} indexes a tensor of device {CARD} with one of device cpu, which is copied at every "
+            "call. Make the index on the card, or add the place to "
+            "srl_agents/training/rehearsal/data_sites.py."
+        )
 
 
 def _indexed(tensor: torch.Tensor, indices: Any) -> Any:

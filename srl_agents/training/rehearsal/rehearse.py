@@ -133,7 +133,9 @@ def rehearse(recipe: LeagueRecipe, made: Plan) -> dict[str, Any]:
                 for name in others:
                     _ones(learners[name])
                 learners[last].compute_gradients(batches[last])
-            gradients = sum(own.nbytes for one in learners.values() for own in one.gradients.values())
+            gradients = sum(
+                own.nbytes for one in learners.values() for own in one.gradients.values()
+            )
         with ledger.phase("step"):
             if plan.synchronized:
                 _average(learners)
@@ -317,4 +319,3 @@ def _generate(
     for _ in range(_STEPS):
         decoder.step()
     decoder.clear()
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from srl_agents.memory.planner import plan
-from srl_agents.models.memory.host_allocator import return_large_blocks
+from srl_agents.models.memory.host_allocator import keep_few_kernels, return_large_blocks
 from srl_agents.recipes.checks.opponents import trained_games
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -32,6 +32,7 @@ def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool)
     target = target_for(recipe.device)
     if not target.accelerator:
         return_large_blocks()
+        keep_few_kernels()
     try:
         made = plan(describe(recipe, accelerator=target.accelerator), target)
     except (

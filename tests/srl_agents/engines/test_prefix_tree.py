@@ -182,6 +182,25 @@ def test_memory_of_what_is_dropped_is_free_at_once_without_a_search_for_circles(
         gc.enable()
 
 
+def test_a_live_row_that_has_copied_its_prompt_keeps_none_of_it_in_the_tree() -> None:
+    tree = PrefixTree(1, 2)
+    row, _ = enter(tree, "a", (1, 2, 3))
+    for node in row.end.path():
+        tree.hold(node, row)
+    tree.shrink()
+    assert read(row) == [1, 2, 3]
+
+    for node in row.end.path():
+        tree.let_go(node, row)
+    tree.shrink()
+
+    assert tree.bytes == 0
+    assert [node.kv for node in row.end.path()] == [None]
+    tree.leave(row.end, row)
+    again, cached = enter(tree, "a", (1, 2, 3))
+    assert (cached, read(again)) == (0, [1, 2, 3])
+
+
 @pytest.mark.parametrize("policy", ONLINE)
 def test_a_long_run_holds_what_the_limit_allows_and_no_more(policy: Eviction) -> None:
     gc.collect()

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks.memory.rehearsals import CASES
-from srl_agents.training.rehearsal.data_sites import ANSWERS
+from srl_agents.training.rehearsal.data_sites import ANSWERS, HOST_INDICES
 from srl_agents.training.rehearsal.own_process import rehearsed
 from srl_agents.training.rehearsal.seams import SEAMS
 from srl_envs.errors import ModelError
@@ -19,6 +19,7 @@ UNDER, OVER = 0.93, 1.10
 def test_what_a_rehearsal_assumes_only_shrinks() -> None:
     assert len(ANSWERS) <= MOST_SITES
     assert len(SEAMS) <= MOST_SEAMS
+    assert len(HOST_INDICES) <= 1
 
 
 @pytest.mark.nightly
@@ -72,6 +73,8 @@ with device.register(), ledger_:
         ("weights @ torch.ones(4, 4)", "two devices"),
         ("float(weights.sum())", "reads a number"),
         ("weights[weights > 0]", "reads a number"),
+        ("weights[torch.tensor([0, 1])]", "copied at every call"),
+        ("weights[torch.tensor([0, 1])] = 1.0", "copied at every call"),
     ],
 )
 def test_mixed_devices_and_numbers_end_a_rehearsal(planted: str, error: str) -> None:
