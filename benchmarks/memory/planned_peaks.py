@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.memory.child_peaks import in_child, status_mib
 from srl_agents.memory.description import Traffic
-from srl_agents.memory.devices import this_machine
+from srl_agents.memory.devices import RUN_BYTES, this_machine
 from srl_agents.memory.planner import plan
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -112,6 +112,7 @@ def planned(name: str, folder: Path) -> dict[str, Any]:
     held = {
         k: v for k, v in peak.parts.items() if k != "frozen versions"
     }  # the child plays no matches
+    held["process"] -= RUN_BYTES
     return {"phase": peak.name, "bytes": sum(held.values()), "parts": held}
 
 

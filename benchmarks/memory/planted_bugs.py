@@ -183,7 +183,7 @@ class Planter(ast.NodeTransformer):
         return self._valued(node)
 
     def _valued(self, node: Any) -> Any:
-        original = copy.deepcopy(node)
+        original: Any = copy.deepcopy(node)
         inner: Any = self.generic_visit(node)
         if isinstance(original.value, ast.Call | ast.BinOp | ast.Subscript | ast.IfExp):
             for kind in ("float32 upcast", "kept activation"):
@@ -205,7 +205,7 @@ def noting(site: Site, node: Any) -> Any:
     _SITES[site.key] = site
     if site.kind == "forgotten .to":
         return _call("note_to", site.key, node.func.value, *node.args, keywords=node.keywords)
-    if site.kind == "missing no_grad" and isinstance(node, ast.Call) and "detach" in site.source:
+    if site.kind == "missing no_grad" and site.source.endswith(".detach()"):
         return _call("note_detach", site.key, node.func.value)
     return _call("note", site.key, node)
 
@@ -332,7 +332,7 @@ def _inside(bug: str) -> None:
     published = architecture.shipped()
     for entry in published.values():
         entry["config"] |= {"num_hidden_layers": asked["layers"]}
-    architecture.shipped = lambda: copy.deepcopy(published)  # type: ignore[assignment]
+    architecture.shipped = lambda: copy.deepcopy(published)
 
     functions = {"note": _note, "note_to": _note_to, "note_detach": _note_detach, "upcast": _upcast,
                  "keep": _keep, "nothing": _Nothing}  # fmt: skip

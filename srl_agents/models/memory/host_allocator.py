@@ -12,8 +12,8 @@ _M_MMAP_THRESHOLD = -3
 """Of glibc's mallopt(3)."""
 PRIMITIVES = 64
 """Kernels that oneDNN keeps ready, one for each shape of a product; its own limit is 1,024. The embedded
-engine's passes have many lengths: in `quickstart-tiny` kernels grew by 45 MB per update, to .3 GB, and with 64
-of them an update takes no more processor time (41.5 s and 42.0 s for five updates)."""
+engine's passes have many lengths: in `quickstart-tiny` kernels grew by 45 MB per update, to .3 GB. With 64 of
+them five updates take no more processor time (41.5 s and 42.0 s)."""
 
 
 def keep_few_kernels() -> None:
