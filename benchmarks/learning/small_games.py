@@ -131,7 +131,7 @@ CODEWORDS: Mapping[str, SmallGame] = MappingProxyType(
     {
         "codewords_duet-v0": SmallGame(
             options={"turns": 3, "max_retries": 0},
-            samples=16_000,
+            samples=12_800,
             skill=0.5,
             words=_lexicon,
             near=_first_words,
@@ -155,11 +155,18 @@ CORPORA: Mapping[str, Mapping[str, SmallGame]] = MappingProxyType(
 SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "public_goods_narrow": {"seed": 1, "hidden": 96, "vocabulary": 1024},
-        "codewords": {"rope_theta": 10_000.0},
+        "codewords": {
+            "rope_theta": 10_000.0,
+            "heads": 2,
+            "layers": 3,
+            "spread": 0.1,
+            "phrase_uses": 4000,
+        },
     }
 )
-"""Name of a model -> what differs from `TinySettings`: two models of a game of unlike width and tokens; words
-that are copied from 200 tokens before need long wavelengths."""
+"""Name of a model -> what differs from `TinySettings`: two models of a game of unlike width and tokens. Words
+that are copied from 200 tokens before need long wavelengths, heads of 64 dimensions to hold one of a thousand
+words, embeddings that differ from the start, and no phrase that hides a word in a token of its own."""
 
 
 def observations(env_id: str, game: SmallGame, seed: int) -> Iterator[str]:

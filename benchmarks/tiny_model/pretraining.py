@@ -42,6 +42,8 @@ class TinySettings:
     heads: int = 8
     rope_theta: float = 100.0
     """Base of the rotary wavelengths; small, as prompts are: neighbours must differ."""
+    spread: float = 0.02
+    """Standard deviation of new embeddings; the larger, the sooner rare tokens differ enough to be copied."""
     vocabulary: int = 2048
     phrase_uses: int = 12
     """In how many of the tokenizer's texts a phrase must appear to become one token."""
@@ -276,4 +278,8 @@ def new_model(settings: TinySettings, vocabulary: int) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return LlamaForCausalLM(config)
+        model = LlamaForCausalLM(config)
+    if settings.spread != config.initializer_range:
+        with torch.no_grad():
+            model.model.embed_tokens.weight.mul_(settings.spread / config.initializer_range)
+    return model

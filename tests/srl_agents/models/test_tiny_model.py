@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.tiny_model import build, report
 from benchmarks.tiny_model.corpus import LINES, SOURCES, draw, open_lines
-from benchmarks.tiny_model.pretraining import TinySettings, continuations, encode
+from benchmarks.tiny_model.pretraining import TinySettings, continuations, encode, new_model
 from benchmarks.tiny_model.tokenizer import SPECIALS, TAGS
 
 FOLDER = build.FOLDER
@@ -124,6 +124,15 @@ def test_the_same_seed_builds_the_same_files(tmp_path: Path) -> None:
         build.build(settings, SOURCES, tmp_path / run)
     for path in (tmp_path / "first").iterdir():
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
+
+def test_spread_scales_new_embeddings_and_nothing_else() -> None:
+    sizes = {"hidden": 32, "layers": 1, "heads": 2}
+    plain, wide = (new_model(TinySettings(**sizes, spread=s), 500) for s in (0.02, 0.1))
+    assert float(wide.model.embed_tokens.weight.detach().std()) == pytest.approx(0.1, rel=0.05)
+    assert wide.lm_head.weight is wide.model.embed_tokens.weight
+    pairs = zip(plain.model.layers.parameters(), wide.model.layers.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
 
 
 def test_prompts_of_the_corpus_are_those_of_the_chat_template() -> None:
