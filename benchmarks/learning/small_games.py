@@ -141,8 +141,8 @@ CODEWORDS: Mapping[str, SmallGame] = MappingProxyType(
     }
 )
 """Any of 46 clues alike is beyond 128 dimensions: the sum of so many tokens differs from the other 400 by
-1.7 standard deviations only. So this model names one of the first few of a list, which it can look at. It replies legally, and has not learned
-which nouns a clue fits."""
+1.7 standard deviations only. So this model names one of the first few of a list, which it can look at. It
+replies legally, and has not learned which nouns a clue fits."""
 CORPORA: Mapping[str, Mapping[str, SmallGame]] = MappingProxyType(
     {
         "small_games": GAMES,
