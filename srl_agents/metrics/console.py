@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -52,6 +52,9 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         advice: what to do after an end that no exception reports.
         clock: seconds from any beginning.
     """
+
+    shows_meetings: ClassVar[bool] = False
+    """Whether `met` is called."""
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         self._print(_line(record))
 
     def met(self, meetings: Sequence[Meeting]) -> None:
-        """Show who met whom in the phase that is over; this view has no place for it."""
+        """Show who met whom in the phase that is over, where `shows_meetings`."""
 
     def close(self) -> None:
         """Does nothing: no resource is held."""

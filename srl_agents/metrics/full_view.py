@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment, SegmentLines
@@ -56,6 +56,8 @@ class FullView(ConsoleView):
         advice: as in `ConsoleView`.
         history: records of updates before this process, as their file has them.
     """
+
+    shows_meetings: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
@@ -36,6 +36,8 @@ _LOOK_S = 0.2
 
 class FarView(ConsoleView):
     """Keeps calls of the console until the follower has received them."""
+
+    shows_meetings: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__("", 0, Console(quiet=True))

@@ -153,7 +153,7 @@ class Matches:
         self.store.report_many(
             ((episode.spec, episode.result()) for episode in episodes), repeatable=self.repeatable
         )
-        if episodes:
+        if episodes and self.view.shows_meetings:
             self.view.met(meetings(episodes))
         void = [episode for episode in episodes if not episode.valid]
         if len(void) > most_void * len(episodes):
