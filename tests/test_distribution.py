@@ -171,7 +171,8 @@ def test_the_readme_of_the_package_stands_alone() -> None:
     """It is shown where the repository's files are not, so it links to none of them."""
     text = (ROOT / PROJECT["readme"]).read_text()
     assert re.findall(r"\]\((?!https://)|<img|^\[[^\]]+\]:", text, flags=re.MULTILINE) == []
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    example, loop = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert "Learner" in loop  # tests/srl_agents/api/test_own_loop.py runs it
     assert example in (ROOT / "README.md").read_text()
     documented = set(re.findall(r"`([\w-]+)`(?=[^\n|]*\|)", text.partition("| extra |")[2]))
     shown = set(re.findall(rf"{DISTRIBUTION}\[([\w-]+)\]", text))
