@@ -1,4 +1,4 @@
-"""Every folder of the tree has its place in an import contract, and a newcomer can read its list of files."""
+"""Every folder has its place in an import contract, and a newcomer can read its list of files and each file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("srl_envs", "srl_agents", "leaderboards")
 MOST_FILES = 15
 """Beside ``__init__.py`` and the rooms of a folder."""
+MOST_LINES = 600
+"""Of a Python file, tests as well."""
 
 
 def contracts() -> list[dict[str, Any]]:
@@ -49,6 +51,24 @@ def crowded(root: Path) -> dict[str, int]:
         files = sum(path.name != "__init__.py" for path in folder.glob("*.py"))
         if files > MOST_FILES:
             found[str(folder.relative_to(root.parent))] = files
+    return found
+
+
+def tracked() -> list[str]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    command = ["git", "ls-files"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def long(files: list[Path]) -> dict[str, int]:
+    """Files with more lines than `MOST_LINES`, and how many."""
+    found = {}
+    for path in files:
+        lines = len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
+        if lines > MOST_LINES:
+            found[str(path)] = lines
     return found
 
 
@@ -89,12 +109,21 @@ def test_the_rule_sees_a_crowded_folder(tmp_path: Path) -> None:
     assert crowded(tmp_path / "package") == {"package/room": MOST_FILES + 1}
 
 
+def test_no_file_is_long() -> None:
+    files = [ROOT / path for path in tracked() if path.endswith(".py")]
+    assert len(files) > 1000
+    assert long(files) == {}, "split it by subject, or make a room of it"
+
+
+def test_the_rule_sees_a_long_file(tmp_path: Path) -> None:
+    """And takes no notice of one that is removed and not yet committed."""
+    fits, exceeds, gone = (tmp_path / f"{name}.py" for name in ("fits", "exceeds", "gone"))
+    fits.write_text("\n" * MOST_LINES)
+    exceeds.write_text("\n" * (MOST_LINES + 1))
+    assert long([fits, exceeds, gone]) == {str(exceeds): MOST_LINES + 1}
+
+
 def test_the_repository_holds_what_is_ours() -> None:
     """No virtual environment or output of a run is tracked."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("not a clone")
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    tops = {path.split("/")[0] for path in listed if "/" in path}
+    tops = {path.split("/")[0] for path in tracked() if "/" in path}
     assert tops == {".ci", ".devcontainer", "benchmarks", "docs", "tests", *PACKAGES}

@@ -22,7 +22,7 @@ from srl_envs.testing import (
 )
 from srl_envs.views.aec import GameAEC
 from tests.conformance import broken_games
-from tests.conformance.broken_games import Coins, Pennies, Recall, RecallOfFive, RecallOfTwo
+from tests.conformance.sound_games import Coins, Hands, Pennies, Recall, RecallOfFive, RecallOfTwo
 
 SOUND = (Pennies, Recall, RecallOfTwo, RecallOfFive)
 FAULTS = [
@@ -59,7 +59,7 @@ def register(game: type[Game], **bots: str) -> str:
         entry_point=f"{game.__module__}:{game.__name__}",
         mode=game.mode,
         seats=game.seats,
-        bots={name: f"tests.conformance.broken_games:{bot}" for name, bot in chosen.items()},
+        bots={name: f"tests.conformance.sound_games:{bot}" for name, bot in chosen.items()},
         numeric=getattr(game, "numeric", ""),
     )
     return "pennies-v0"
@@ -116,7 +116,7 @@ def test_check_stops_at_a_recording_that_does_not_replay(tmp_path: Path) -> None
 def test_exploits_are_tried_in_every_seat(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser that can be talked round only in the last seat is found."""
 
-    def parse(self: RecallOfFive, state: broken_games.Hands, seat: int, body: str) -> int:
+    def parse(self: RecallOfFive, state: Hands, seat: int, body: str) -> int:
         if seat == 4 and str(state.cards[seat]) in body:
             return state.cards[seat]
         return Recall.parse(self, state, seat, body)

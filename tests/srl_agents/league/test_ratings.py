@@ -1,14 +1,11 @@
-"""Ratings against sums done by hand, against simulation, and against their own symmetries."""
+"""Ratings against sums done by hand and against simulation."""
 
 from __future__ import annotations
 
 import math
-from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from benchmarks.league import wide_fields
 from srl_agents.league.ratings import davidson
@@ -23,42 +20,9 @@ from srl_agents.league.ratings.tables import (
     paired_interval,
     rate,
     t_quantile,
-    win_matrix,
 )
 from srl_envs.errors import ConfigError, ShapeError
-
-Row = tuple[str, str, float, str]
-
-
-def games(
-    a: str, b: str, *, won: int = 0, tied: int = 0, lost: int = 0, seed: int = 0
-) -> list[Row]:
-    """One game per seed."""
-    scores = [1.0] * won + [0.5] * tied + [0.0] * lost
-    return [(a, b, score, f"s{seed + k}") for k, score in enumerate(scores)]
-
-
-def field(
-    n: int, clusters: int, *, nu: float, rng: np.random.Generator, luck: float = 0.0
-) -> tuple[list[Row], np.ndarray]:
-    """Mirrored pairs between all of ``n`` agents with known skills; returns rows and true Elo."""
-    skill = rng.normal(0, 1, n)
-    rows = []
-    for c in range(clusters):
-        for i in range(n):
-            for j in range(i):
-                shift = luck * rng.normal()
-                for a, b in ((i, j), (j, i)):
-                    half = (skill[a] - skill[b] + shift) / 2
-                    odds = [*np.exp([half, -half]).tolist(), nu]
-                    score = rng.choice([1.0, 0.0, 0.5], p=np.array(odds) / sum(odds))
-                    rows.append((f"a{a}", f"a{b}", float(score), f"s{c}"))
-    return rows, (skill - skill.mean()) * ELO_PER_NAT
-
-
-def elos(table: RatingTable) -> dict[str, float]:
-    return {r.agent: r.elo for r in table.ratings}
-
+from tests.srl_agents.league.rated_games import Row, field, games
 
 # --- known answers ---------------------------------------------------------------------------
 
@@ -431,99 +395,6 @@ def test_expected_scores_are_those_observed() -> None:
     assert table.expected_score("a", "b") == pytest.approx(55 / 80)
 
 
-def test_small_blocks_give_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, _ = field(4, 25, nu=0.4, rng=np.random.default_rng(4))
-    np.random.default_rng(0).shuffle(rows)
-    whole = rate(Pairs.of(rows))
-    monkeypatch.setattr(davidson, "BLOCK_ROWS", 20)
-    assert_same(whole, rate(Pairs.of(rows)))
-
-
-# --- symmetries ------------------------------------------------------------------------------
-
-SCORES = st.sampled_from([0.0, 0.5, 1.0])
-ROWS = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(0, 4), SCORES, st.integers(0, 9)).filter(
-        lambda r: r[0] != r[1]
-    ),
-    min_size=1,
-    max_size=60,
-)
-
-
-Games = list[tuple[int, int, float, int]]
-
-
-def named(rows: Games, names: str = "abcde") -> list[Row]:
-    return [(names[i], names[j], s, f"s{c}") for i, j, s, c in rows]
-
-
-def assert_same(one: RatingTable, other: RatingTable, names: dict[str, str] | None = None) -> None:
-    for r in one.ratings:
-        twin = other[names[r.agent] if names else r.agent]
-        assert twin.elo == pytest.approx(r.elo, abs=1e-6)
-        assert twin.half_width == pytest.approx(r.half_width, rel=1e-6, abs=1e-6)
-        assert (twin.games, twin.wins, twin.draws, twin.losses) == (
-            r.games,
-            r.wins,
-            r.draws,
-            r.losses,
-        )
-
-
-@settings(max_examples=40, deadline=None)
-@given(ROWS, st.randoms(use_true_random=False))
-def test_order_of_rows_does_not_matter(rows: Games, random: Random) -> None:
-    shuffled = list(rows)
-    random.shuffle(shuffled)
-    assert_same(rate(Pairs.of(named(rows))), rate(Pairs.of(named(shuffled))))
-
-
-@settings(max_examples=40, deadline=None)
-@given(ROWS)
-def test_names_do_not_matter(rows: Games) -> None:
-    names = dict(zip("abcde", "zwxvy", strict=True))
-    one, other = rate(Pairs.of(named(rows))), rate(Pairs.of(named(rows, "zwxvy")))
-    assert_same(one, other, names)
-
-
-@settings(max_examples=40, deadline=None)
-@given(ROWS)
-def test_who_is_written_first_does_not_matter(rows: Games) -> None:
-    mirrored = [(j, i, 1 - s, c) for i, j, s, c in rows]
-    assert_same(rate(Pairs.of(named(rows))), rate(Pairs.of(named(mirrored))))
-
-
-@settings(max_examples=40, deadline=None)
-@given(ROWS)
-def test_every_table_is_sane(rows: Games) -> None:
-    table = rate(Pairs.of(named(rows)))
-    ranks = [r.elo for r in table.ratings]
-    assert ranks == sorted(ranks, reverse=True)
-    assert sum(ranks) == pytest.approx(0, abs=1e-6)
-    for position, r in enumerate(table.ratings, start=1):
-        assert math.isfinite(r.elo)
-        assert r.low <= r.elo <= r.high
-        assert r.best_rank <= position <= r.worst_rank
-        assert r.wins + r.draws + r.losses == r.games
-    assert sum(r.games for r in table.ratings) == 2 * len(rows)
-
-
-@settings(max_examples=40, deadline=None)
-@given(ROWS, st.integers(0, 4))
-def test_one_more_win_never_lowers_a_rating(rows: Games, who: int) -> None:
-    other = (who + 1) % 5
-    base = [*named(rows), ("abcde"[who], "abcde"[other], 0.0, "z")]
-    more = [*named(rows), ("abcde"[who], "abcde"[other], 1.0, "z")]
-    assert rate(Pairs.of(more))["abcde"[who]].elo > rate(Pairs.of(base))["abcde"[who]].elo
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.floats(-2000, 2000), st.floats(0, 10))
-def test_expected_scores_add_up_to_one(difference: float, nu: float) -> None:
-    assert expected_score(difference, nu) + expected_score(-difference, nu) == pytest.approx(1)
-
-
 # --- simulation ------------------------------------------------------------------------------
 
 
@@ -565,106 +436,6 @@ def test_ignoring_clusters_would_be_overconfident() -> None:
         naive.append(rate(Pairs.of(singles))["a"].half_width)
     assert np.mean(np.array(errors) <= clustered) >= 0.88
     assert np.mean(np.array(errors) <= naive) <= 0.75
-
-
-# --- quantiles, matrices, head to head -------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("degrees", "expected"),
-    # printed tables of Student's t, two-sided 95 %
-    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (10, 2.2281), (29, 2.0452),
-     (59, 2.0010), (120, 1.9799), (200, 1.9719), (201, 1.97184), (1000, 1.9623)],
-)  # fmt: skip
-def test_t_quantiles_match_the_printed_table(degrees: int, expected: float) -> None:
-    assert t_quantile(degrees) == pytest.approx(expected, abs=6e-5)
-
-
-def test_t_quantile_edges() -> None:
-    assert t_quantile(0) == math.inf
-    assert t_quantile(10**6) == pytest.approx(1.959964, abs=1e-5)
-    assert t_quantile(10, 0.95) == pytest.approx(1.8125, abs=6e-5)
-    values = [t_quantile(k) for k in range(1, 400)]
-    assert values == sorted(values, reverse=True)
-
-
-def test_win_matrix_counts_points_and_leaves_gaps() -> None:
-    rows = games("a", "b", won=3, tied=2, lost=1) + games("c", "a", won=1)
-    matrix = win_matrix(Pairs.of(rows), order=("c", "a", "b"))
-    assert matrix.agents == ("c", "a", "b")
-    assert matrix.games_NN.tolist() == [[0, 1, 0], [1, 0, 6], [0, 6, 0]]
-    assert matrix.points_NN[1, 2] == 4
-    assert matrix.score_NN[2, 1] == pytest.approx(2 / 6)
-    assert np.isnan(matrix.score_NN[0, 2])
-    assert matrix.low_NN[0, 1] == pytest.approx(0.2065, abs=1e-4)  # Wilson, 1 of 1
-    assert matrix.high_NN[0, 1] == pytest.approx(1)
-
-
-def test_the_matrix_interval_counts_seeds_not_games() -> None:
-    rows = [("a", "b", float(k % 2), f"s{k % 4}") for k in range(80)]
-    few = win_matrix(Pairs.of(rows))
-    many = win_matrix(Pairs.of([(a, b, s, str(k)) for k, (a, b, s, _) in enumerate(rows)]))
-    assert few.low_NN[0, 1] < many.low_NN[0, 1] < 0.5
-
-
-def test_field_score_weighs_every_opponent_once() -> None:
-    rows = games("a", "b", won=90) + games("a", "c", lost=10)
-    assert rate(Pairs.of(rows))["a"].field_score == 0.5
-
-
-def test_paired_interval_by_hand() -> None:
-    interval = paired_interval(np.array([1.0, 0.0, 0.5, 0.5]), np.array(["s", "t", "u", "v"]))
-    # sample variance 1/6 over 4 pairs, t(3) = 3.1824
-    assert interval.estimate == 0.5
-    assert interval.half_width == pytest.approx(3.182446 * math.sqrt(1 / 6 / 4))
-    assert interval.low == interval.estimate - interval.half_width
-    assert interval.high == interval.estimate + interval.half_width
-
-
-def test_paired_interval_groups_by_cluster() -> None:
-    scores = np.array([1.0, 0.0, 0.5, 0.5] * 10)
-    labels = np.array([0, 1, 2, 3] * 10)
-    assert paired_interval(scores, labels).half_width == pytest.approx(
-        paired_interval(scores[:4], labels[:4]).half_width
-    )
-
-
-def test_a_spread_of_zero_is_not_certainty() -> None:
-    assert paired_interval(np.ones(1), np.zeros(1)).half_width == math.inf
-    assert paired_interval(np.ones(2), np.arange(2)).low < 0
-    assert paired_interval(np.ones(64), np.arange(64)).low == pytest.approx(0.888, abs=1e-3)
-
-
-def test_two_equal_policies_that_mirror_each_other_are_not_certain_either() -> None:
-    """Every mirrored pair is one win and one loss: the games differ, the seeds agree."""
-    rows = [r for s in range(8) for r in (("a", "b", 1.0, f"s{s}"), ("b", "a", 1.0, f"s{s}"))]
-    interval = head_to_head(Pairs.of(rows), "a", "b")
-    assert interval.estimate == 0
-    assert interval.half_width == pytest.approx(2 * (1 - 0.025 ** (1 / 8)))
-
-
-def test_head_to_head_reads_both_directions() -> None:
-    rows = games("a", "b", won=3, lost=1) + games("b", "a", won=1, tied=1, seed=10)
-    rows += games("c", "a", won=50)
-    interval = head_to_head(Pairs.of(rows), "a", "b")
-    assert interval.estimate == pytest.approx((3 - 1 - 1) / 6)
-    assert interval.clusters == 6
-    assert head_to_head(Pairs.of(rows), "b", "a").estimate == pytest.approx(-1 / 6)
-
-
-def test_multi_seat_matches_are_clustered_pairs() -> None:
-    """A three-seat match is three rows of one cluster: its width is that of the matches."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for match in range(60):
-        place = rng.permutation(3)
-        for i in range(3):
-            for j in range(i):
-                rows.append((f"a{i}", f"a{j}", float(place[i] < place[j]), f"s{match}"))
-    table = rate(Pairs.of(rows))
-    assert table.clusters == 60
-    assert table.games == 180
-    assert table.difference("a0", "a1").low < 0 < table.difference("a0", "a1").high
 
 
 # --- mistakes --------------------------------------------------------------------------------

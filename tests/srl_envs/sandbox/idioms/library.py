@@ -1,0 +1,393 @@
+# ruff: noqa: E501 - programs and tests are quoted as their authors would write them
+"""Collections, dates and NumPy."""
+
+COUNT = "from collections import Counter\ndef words(s): return Counter(s.split())\n"
+GROUP = "from collections import defaultdict\ndef group(ws):\n  d = defaultdict(list)\n  for w in ws: d[len(w)].append(w)\n  return d\n"
+DATE = "from datetime import date, datetime, timedelta, time, timezone\ndef due(d, n): return d + timedelta(days=n)\ndef at(h): return datetime(2024, 2, 28, h, 30)\ndef span(a, b): return b - a\ndef noon(): return time(12, 0)\ndef utc(): return datetime(2024, 1, 2, 3, 4, tzinfo=timezone.utc)\n"
+NP = "import numpy as np\ndef scale(a, k): return np.asarray(a) * k\ndef eye(n): return np.eye(n)\ndef mean(a): return np.mean(a)\ndef rows(a): return np.asarray(a).sum(axis=1)\ndef clip(a): a[a > 5] = 5\n"
+
+COLLECTIONS = {
+    "Counter equality": (COUNT, "assert words('a b a') == {'a': 2, 'b': 1}", "s.split()", "s"),
+    "Counter most_common": (
+        COUNT,
+        "assert words('a b a').most_common(1) == [('a', 2)]",
+        "s.split()",
+        "set(s.split())",
+    ),
+    "Counter missing keys": (
+        COUNT,
+        "c = words('a b a')\nassert c['zz'] == 0 and c['a'] == 2 and c.total() == 3",
+        "s.split()",
+        "s.split() + ['a']",
+    ),
+    "Counter elements": (
+        COUNT,
+        "assert sorted(words('b a b').elements()) == ['a', 'b', 'b']",
+        "s.split()",
+        "s.split()[1:]",
+    ),
+    "Counter arithmetic": (
+        COUNT,
+        "from collections import Counter\nassert words('a a') + Counter('ab') == Counter(a=3, b=1) and isinstance(words(''), Counter)",
+        "Counter(s.split())",
+        "dict(Counter(s.split()))",
+    ),
+    "Counter subtract": (
+        COUNT,
+        "c = words('a a b')\nc.subtract(['a'])\nassert c == {'a': 1, 'b': 1}",
+        "s.split()",
+        "s.split()[:-1]",
+    ),
+    "defaultdict access": (
+        GROUP,
+        "d = group(['ab', 'c'])\nassert d[2] == ['ab'] and d[7] == [] and len(d) == 3",
+        "len(w)]",
+        "len(w) + 1]",
+    ),
+    "defaultdict equality": (
+        GROUP,
+        "assert group(['ab', 'c', 'de']) == {2: ['ab', 'de'], 1: ['c']}",
+        "append(w)",
+        "append(w[0])",
+    ),
+    "defaultdict items": (
+        GROUP,
+        "assert sorted(group(['ab', 'c']).items()) == [(1, ['c']), (2, ['ab'])] and set(group(['x']).keys()) == {1}",
+        "len(w)]",
+        "0]",
+    ),
+    "defaultdict get": (
+        GROUP,
+        "d = group(['ab'])\nassert d.get(9) is None and d.default_factory is list",
+        "defaultdict(list)",
+        "defaultdict(set)\n  d = {2: ['ab']}",
+    ),
+    "defaultdict of lambda": (
+        "from collections import defaultdict\ndef make(): return defaultdict(lambda: 7, a=1)",
+        "d = make()\nassert d['a'] == 1 and d['b'] == 7 and dict(d) == {'a': 1, 'b': 7}",
+        "lambda: 7",
+        "lambda: 8",
+    ),
+    "nested defaultdict": (
+        "from collections import defaultdict\ndef tree():\n  t = defaultdict(lambda: defaultdict(int))\n  t['a']['b'] += 2\n  return t",
+        "t = tree()\nassert t['a']['b'] == 2 and t['a'] == {'b': 2} and t['z']['q'] == 0",
+        "+= 2",
+        "+= 3",
+    ),
+    "OrderedDict": (
+        "from collections import OrderedDict\ndef lru(xs):\n  d = OrderedDict()\n  for x in xs:\n    d[x] = len(d)\n    d.move_to_end(x)\n  return d",
+        "d = lru('aba')\nassert list(d) == ['b', 'a']\nd.move_to_end('b')\nassert list(d.keys()) == ['a', 'b'] and d.popitem(last=False)[0] == 'a'",
+        "    d.move_to_end(x)\n",
+        "",
+    ),
+    "OrderedDict order counts": (
+        "from collections import OrderedDict\ndef od(): return OrderedDict([('b', 1), ('a', 2)])",
+        "from collections import OrderedDict\nassert od() == OrderedDict([('b', 1), ('a', 2)]) and od() != OrderedDict([('a', 2), ('b', 1)])",
+        "[('b', 1), ('a', 2)]",
+        "[('a', 2), ('b', 1)]",
+    ),
+    "deque": (
+        "from collections import deque\ndef last(xs, n): return deque(xs, maxlen=n)",
+        "from collections import deque\nd = last(range(5), 2)\nassert d == deque([3, 4]) and d.maxlen == 2 and d[0] == 3 and list(d) == [3, 4]",
+        "maxlen=n",
+        "maxlen=n + 1",
+    ),
+    "deque methods": (
+        "from collections import deque\ndef rot(xs): d = deque(xs); d.rotate(1); return d",
+        "d = rot([1, 2, 3])\nd.appendleft(0)\nassert d.popleft() == 0 and d.pop() == 2 and d.count(3) == 1 and len(d) == 2",
+        "rotate(1)",
+        "rotate(2)",
+    ),
+    "deque argument": (
+        "def push(d, x): d.appendleft(x); d.pop()",
+        "from collections import deque\nd = deque([1, 2])\npush(d, 9)\nassert d == deque([9, 1])",
+        "appendleft",
+        "append",
+    ),
+    "range result": (
+        "def evens(n): return range(0, n, 2)",
+        "assert evens(6) == range(0, 6, 2) and list(evens(5)) == [0, 2, 4] and 4 in evens(6) and len(evens(6)) == 3 and evens(6)[-1] == 4",
+        "0, n, 2",
+        "0, n, 3",
+    ),
+    "frozenset": (
+        "def pair(a, b): return frozenset((a, b))",
+        "assert pair(1, 2) == frozenset({2, 1}) and isinstance(pair(1, 2), frozenset) and pair(1, 2) | {3} == {1, 2, 3} and hash(pair(1, 2)) == hash(pair(2, 1))",
+        "frozenset(",
+        "set(",
+    ),
+    "set of frozensets": (
+        "def groups(xs): return {frozenset(x) for x in xs}",
+        "assert groups(['ab', 'ba', 'c']) == {frozenset('ab'), frozenset('c')}",
+        "xs}",
+        "xs[:1]}",
+    ),
+    "dict keyed by frozensets": (
+        "def anagrams(ws):\n  d = {}\n  for w in ws: d.setdefault(frozenset(w), []).append(w)\n  return d",
+        "assert anagrams(['ab', 'ba'])[frozenset('ab')] == ['ab', 'ba']",
+        "append(w)",
+        "append(w[0])",
+    ),
+    "dict keyed by tuples": (
+        "def grid(n): return {(i, j): i * j for i in range(n) for j in range(n)}",
+        "g = grid(3)\nassert g[2, 2] == 4 and g[(1, 2)] == 2 and len(g) == 9",
+        "i * j",
+        "i + j",
+    ),
+    "set methods": (
+        "def common(a, b): return set(a) & set(b)",
+        "s = common([1, 2, 3], [2, 3, 4])\nassert s.issubset({2, 3}) and s.union({9}) == {2, 3, 9} and s.isdisjoint({1}) and s.symmetric_difference({2}) == {3} and 2 in s",
+        "& set(b)",
+        "| set(b)",
+    ),
+    "dict methods": (
+        "def inv(d): return {v: k for k, v in d.items()}",
+        "d = inv({'a': 1, 'b': 2})\nassert d.get(1) == 'a' and d.get(9, 'z') == 'z' and sorted(d.keys()) == [1, 2] and d.pop(2) == 'b' and list(d.values()) == ['a']",
+        "v: k",
+        "k: v",
+    ),
+    "dict views": (
+        "def ks(d): return d.keys()\ndef its(d): return d.items()\ndef vs(d): return d.values()",
+        "assert ks({'a': 1}) == {'a'} and its({'a': 1}) == {('a', 1)} and list(vs({'a': 1})) == [1] and 'a' in ks({'a': 2})",
+        "return d.keys()",
+        "return {}.keys()",
+    ),
+    "nested data": (
+        "def plan(): return {'a': [(1, {'x'}), None], 'b': ({'y': 2.5},)}",
+        "p = plan()\nassert p['a'][0][1] == {'x'} and p['b'][0]['y'] == 2.5 and p == {'a': [(1, {'x'}), None], 'b': ({'y': 2.5},)}",
+        "2.5",
+        "2.4",
+    ),
+    "ChainMap": (
+        "from collections import ChainMap\ndef conf(a, b): return ChainMap(a, b)",
+        "c = conf({'x': 1}, {'x': 2, 'y': 3})\nassert c['x'] == 1 and c['y'] == 3",
+        "ChainMap(a, b)",
+        "ChainMap(b, a)",
+    ),
+}
+TIMES = {
+    "date arithmetic": (
+        DATE,
+        "from datetime import date\nassert due(date(2024, 2, 28), 2) == date(2024, 3, 1)",
+        "days=n",
+        "days=n + 1",
+    ),
+    "date attributes": (
+        DATE,
+        "from datetime import date\nd = due(date(2023, 12, 31), 1)\nassert (d.year, d.month, d.day) == (2024, 1, 1) and d.isoformat() == '2024-01-01' and d.weekday() == 0",
+        "days=n",
+        "days=-n",
+    ),
+    "date order": (
+        DATE,
+        "from datetime import date\nassert due(date(2024, 1, 1), 1) > date(2024, 1, 1) and isinstance(due(date(2024, 1, 1), 0), date)",
+        "d + timedelta",
+        "d - timedelta",
+    ),
+    "datetime": (
+        DATE,
+        "from datetime import datetime\nassert at(9) == datetime(2024, 2, 28, 9, 30) and at(9).strftime('%H:%M') == '09:30' and at(9).date().day == 28",
+        "h, 30",
+        "h, 31",
+    ),
+    "timedelta": (
+        DATE,
+        "from datetime import date, timedelta\nassert span(date(2024, 1, 1), date(2024, 1, 3)) == timedelta(days=2) and span(date(2024, 1, 1), date(2024, 1, 3)).total_seconds() == 172800",
+        "b - a",
+        "a - b",
+    ),
+    "time": (
+        DATE,
+        "from datetime import time\nassert noon() == time(12) and noon().hour == 12",
+        "time(12, 0)",
+        "time(11, 0)",
+    ),
+    "aware datetime": (
+        DATE,
+        "from datetime import datetime, timezone, timedelta\nassert utc().tzinfo is timezone.utc or utc().tzinfo == timezone.utc\nassert utc().utcoffset() == timedelta(0) and utc() == datetime(2024, 1, 2, 3, 4, tzinfo=timezone.utc)",
+        "2, 3, 4",
+        "2, 3, 5",
+    ),
+    "dates in a dict": (
+        DATE + "def cal(d, n): return {due(d, i): i for i in range(n)}\n",
+        "from datetime import date\nassert cal(date(2024, 1, 1), 2) == {date(2024, 1, 1): 0, date(2024, 1, 2): 1}",
+        "i for i in range(n)}",
+        "0 for i in range(n)}",
+    ),
+    "Decimal": (
+        "from decimal import Decimal\ndef tax(x): return (Decimal(x) * Decimal('0.1')).quantize(Decimal('0.01'))",
+        "from decimal import Decimal\nassert tax('12.34') == Decimal('1.23') and str(tax('10')) == '1.00' and tax('10').as_tuple().exponent == -2",
+        "'0.1'",
+        "'0.2'",
+    ),
+    "Decimal near": (
+        "from decimal import Decimal\ndef third(): return Decimal(1) / 3",
+        "from decimal import Decimal\nassert abs(third() - Decimal('0.3333333333')) < Decimal('1e-9') and isinstance(third(), Decimal)",
+        "/ 3",
+        "/ 4",
+    ),
+    "Fraction": (
+        "from fractions import Fraction\ndef half(a): return Fraction(a, 2)",
+        "from fractions import Fraction\nassert half(3) == Fraction(3, 2) == 1.5 and half(4).denominator == 1 and half(3).numerator == 3 and half(1) + half(1) == 1",
+        "(a, 2)",
+        "(a, 3)",
+    ),
+    "complex": (
+        "def roots(): return [1j, -1j]",
+        "assert roots()[0] ** 2 == -1 and roots()[1].imag == -1.0 and sum(roots()) == 0",
+        "-1j]",
+        "-2j]",
+    ),
+    "complex distance": (
+        "def f(z): return z * 1j",
+        "import cmath\nassert abs(f(1) - 1j) < 1e-9 and cmath.isclose(f(2), 2j) and f(1).conjugate() == -1j",
+        "* 1j",
+        "* 2j",
+    ),
+    "UUID": (
+        "import uuid\ndef ident(n): return uuid.uuid5(uuid.NAMESPACE_DNS, n)",
+        "import uuid\nassert isinstance(ident('a'), uuid.UUID) and ident('a').version == 5 and ident('a') == uuid.uuid5(uuid.NAMESPACE_DNS, 'a')",
+        "NAMESPACE_DNS",
+        "NAMESPACE_URL",
+    ),
+    "Path": (
+        "from pathlib import Path\ndef out(n): return Path('out') / f'{n}.txt'",
+        "from pathlib import Path\nassert out('a') == Path('out/a.txt') and out('a').suffix == '.txt' and out('a').stem == 'a' and out('a').parent == Path('out') and str(out('b')) == 'out/b.txt'",
+        ".txt",
+        ".csv",
+    ),
+    "PurePath": (
+        "from pathlib import PurePosixPath\ndef up(p): return PurePosixPath(p).parent",
+        "from pathlib import PurePosixPath\nassert up('/a/b/c') == PurePosixPath('/a/b') and up('/a/b').name == 'a'",
+        ".parent",
+        ".parent.parent",
+    ),
+    "Path argument": (
+        "def ext(p): return p.suffix",
+        "from pathlib import Path\nassert ext(Path('a/b.py')) == '.py'",
+        "p.suffix",
+        "p.stem",
+    ),
+    "date argument": (
+        "def quarter(d): return (d.month - 1) // 3 + 1",
+        "from datetime import date\nassert quarter(date(2024, 5, 1)) == 2 and quarter(date(2024, 12, 1)) == 4",
+        "// 3",
+        "// 4",
+    ),
+    "bytes": (
+        "def enc(s): return s.encode('utf-8')",
+        "assert enc('é') == b'\\xc3\\xa9' and enc('ab').hex() == '6162' and enc('ab')[0] == 97 and isinstance(enc(''), bytes)",
+        "utf-8",
+        "latin-1",
+    ),
+    "bytearray": (
+        "def flip(b):\n  b.reverse()\n  return bytearray(b)",
+        "b = bytearray(b'ab')\nr = flip(b)\nassert r == b'ba' and b == bytearray(b'ba') and isinstance(r, bytearray)\nr.append(1)\nassert len(r) == 3",
+        "b.reverse()",
+        "pass",
+    ),
+    "regular expression": (
+        "import re\ndef find(s): return re.search(r'(\\d+)-(\\d+)', s)\ndef pat(): return re.compile(r'a+')",
+        "m = find('x 12-34 y')\nassert m.group(1) == '12' and m.groups() == ('12', '34') and m.span() == (2, 7) and pat().match('aaa') and find('zz') is None",
+        "(\\d+)-",
+        "(\\d)-",
+    ),
+    "slices": (
+        "def mid(xs): n = len(xs); return slice(n // 4, n - n // 4)",
+        "xs = list(range(8))\nassert xs[mid(xs)] == [2, 3, 4, 5] and mid(xs) == slice(2, 6)",
+        "// 4, n",
+        "// 2, n",
+    ),
+    "array": (
+        "from array import array\ndef ints(xs): return array('i', xs)",
+        "from array import array\nassert ints([1, 2]) == array('i', [1, 2]) and ints([3]).typecode == 'i' and ints([5])[0] == 5",
+        "'i', xs",
+        "'h', [x + 1 for x in xs]",
+    ),
+}
+NUMPY = {
+    "array shape": (
+        NP,
+        "a = eye(3)\nassert a.shape == (3, 3) and a.ndim == 2 and a.size == 9 and a.trace() == 3",
+        "np.eye(n)",
+        "np.eye(n + 1)",
+    ),
+    "array dtype": (
+        NP,
+        "import numpy as np\nassert scale([1, 2], 2).dtype == np.int64 or scale([1, 2], 2).dtype.kind == 'i'\nassert eye(2).dtype == np.float64 and isinstance(eye(2), np.ndarray)",
+        "np.eye(n)",
+        "np.eye(n, dtype=int)",
+    ),
+    "array equality": (
+        NP,
+        "import numpy as np\nassert np.array_equal(scale([1, 2], 3), [3, 6]) and (scale([1, 2], 3) == np.array([3, 6])).all()",
+        "* k",
+        "+ k",
+    ),
+    "array closeness": (
+        NP,
+        "import numpy as np\nassert np.allclose(scale([.1, .2], 3), [.3, .6]) and np.isclose(mean([1, 2]), 1.5)",
+        "* k",
+        "+ k",
+    ),
+    "array testing": (
+        NP,
+        "import numpy as np\nnp.testing.assert_allclose(scale([1, 2], 2), [2, 4])\nnp.testing.assert_array_equal(eye(2), np.array([[1, 0], [0, 1]]))",
+        "* k",
+        "+ k",
+    ),
+    "array methods": (
+        NP,
+        "a = scale([[1, 2], [3, 4]], 2)\nassert a.sum() == 20 and a.T.tolist() == [[2, 6], [4, 8]] and a.max() == 8 and a[0, 1] == 4 and a.mean(axis=0).tolist() == [4, 6]",
+        "* k",
+        "- k",
+    ),
+    "numpy scalar": (
+        NP,
+        "import numpy as np\nassert isinstance(mean([1, 2]), np.floating) and isinstance(mean([1, 2]), float) and mean([1, 2]).item() == 1.5",
+        "np.mean(a)",
+        "np.median(a) + 1",
+    ),
+    "rows against one number": (
+        NP,
+        "import numpy as np\nm = scale([[.25, .75], [.5, .5]], 1)\nassert np.allclose(m.sum(axis=1), 1) and (m >= 0).all()",
+        "* k",
+        "+ k",
+    ),
+    "array changed in place": (
+        NP,
+        "import numpy as np\na = np.array([1, 9, 7])\nclip(a)\nassert a.tolist() == [1, 5, 5]",
+        "= 5",
+        "= 6",
+    ),
+    "array argument": (
+        NP,
+        "import numpy as np\nassert rows(np.array([[1, 2], [3, 4]])).tolist() == [3, 7]",
+        "axis=1",
+        "axis=0",
+    ),
+    "boolean array": (
+        "import numpy as np\ndef mask(a): return np.asarray(a) > 1",
+        "m = mask([1, 2, 3])\nassert m.dtype == bool and m.tolist() == [False, True, True] and m.any() and not m.all() and m.sum() == 2",
+        "> 1",
+        ">= 1",
+    ),
+    "tuple of arrays": (
+        "import numpy as np\ndef split(a): a = np.asarray(a); return a[::2], {'odd': a[1::2]}",
+        "import numpy as np\ne, d = split([1, 2, 3])\nassert np.array_equal(e, [1, 3]) and d['odd'].shape == (1,)",
+        "a[1::2]",
+        "a[1:]",
+    ),
+    "empty array": (
+        "import numpy as np\ndef big(a): a = np.asarray(a); return a[a > 9]",
+        "import numpy as np\nassert big([1]).size == 0 and np.array_equal(big([1]), []) and np.allclose(big([10, 3]), [10])",
+        "> 9",
+        "> 2",
+    ),
+    "linear algebra": (
+        "import numpy as np\ndef solve(a, b): return np.linalg.solve(a, b)",
+        "import numpy as np\na, b = np.array([[2., 0], [0, 4]]), np.array([2., 4])\nx = solve(a, b)\nassert np.allclose(a @ x, b) and x.shape == (2,)\ntry: solve(np.zeros((2, 2)), b); assert False\nexcept np.linalg.LinAlgError: pass",
+        "np.linalg.solve(a, b)",
+        "np.linalg.solve(a, b) + 1",
+    ),
+}
