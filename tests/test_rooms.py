@@ -1,4 +1,4 @@
-"""Every folder has its place in an import contract, and a newcomer can read its list of files and each file."""
+"""Folders have their place in import contracts, and a newcomer can read their lists of files and each file."""
 
 from __future__ import annotations
 

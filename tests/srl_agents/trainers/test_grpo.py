@@ -1,4 +1,4 @@
-"""Behaviour of TRL, PEFT and bitsandbytes that we rely on, and our own promises."""
+"""Losses and gradients against sums by hand: what we rely on in TRL and PEFT, and our own promises."""
 
 import asyncio
 from dataclasses import replace
