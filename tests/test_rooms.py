@@ -1,4 +1,4 @@
-"""Folders have their place in import contracts, and a newcomer can read their lists of files and each file."""
+"""Every folder has its place in an import contract, and a newcomer can read a list of files, and a file."""
 
 from __future__ import annotations
 
