@@ -111,7 +111,7 @@ def test_a_person_who_is_asked_when_a_run_is_killed_finds_the_same_questions(
             answered = [question["number"] for question in desk.waiting()]
             for number in answered:
                 assert desk.answer(number, "2")
-            until(lambda: any(q["number"] not in answered for q in desk.waiting()))
+            until(lambda: len({q["number"] for q in desk.waiting()} - {*answered}) == len(answered))
         finally:
             killed.kill()
             killed.join()
