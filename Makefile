@@ -30,7 +30,7 @@ WORKERS := $(BIN)/python -m tests.workers
 # The others need not be imported.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 
-.PHONY: help install docs site wheel quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
+.PHONY: help install docs site wheel quickstart board test outside nightly check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ docs: install ## Build the pages that are written from the code: API, commands, 
 
 wheel: docs ## Build the wheel with all pages, dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+outside: docs ## Install the wheel outside of the repository; run the README and the notebooks there
+	$(BIN)/python -m tests.outside
 
 site: docs ## Build the documentation site, build/site/index.html; a dead link is a failure
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --fresh-env --quiet --jobs 2 \
