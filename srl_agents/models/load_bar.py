@@ -80,7 +80,7 @@ LoadBar.set_lock(threading.RLock())  # tqdm's own starts a process that tracks s
 def shown(doing: str) -> Iterator[None]:
     """Inside, transformers' progress is shown although libraries are quiet.
 
-    Off a terminal a line also appears every few seconds where there is no progress to show.
+    Where standard output is not a terminal, a line every few seconds stands for progress that no bar shows.
 
     Args:
         doing: in words, for example ``loading tiny``.

@@ -99,7 +99,7 @@ def mirrored(fen: str) -> str:
 
 
 def start_key(fen: str) -> str:
-    """What names a start position, whoever is White."""
+    """Key of a start position, the same with colours exchanged."""
     return min(" ".join(fen.split()[:4]), mirrored(fen))
 
 
