@@ -69,3 +69,21 @@ def test_a_list_of_rules_in_one_of_several_wordings_belongs_to_the_line_above_it
     telling = _telling_lines(some)
     assert len(telling) == 300
     assert telling.isdisjoint(_telling_lines([(some[0][0].replace("are 0", "are 1000"),)]))
+
+
+def test_what_one_seat_holds_names_no_instance_unless_the_others_see_it() -> None:
+    """Cards in the hand occur in both splits; a task that only one of two seats reads may not."""
+    hand = "Hand 1 of 4. You are on the button, and nothing lies on the table. Your cards: {} {}."
+    cards = [f"{rank}{suit}" for rank in "AKQJT98765432" for suit in "shdc"]
+    task = "Write a program that keeps the {} {} entries of the list that it is given."
+    pairs = [(a, b) for a in cards for b in cards[:6]][:300]
+    dealt = [
+        (
+            f"{RULES}\n{hand.format(a, b)}",
+            f"{RULES}\n{hand.format(b, a).replace('button', 'blind')}",
+        )
+        for a, b in pairs
+    ]
+    asked = [(f"{RULES}\n{task.format(a, b)}", f"{RULES}\nWait for the other.") for a, b in pairs]
+    assert _telling_lines(dealt) == set()
+    assert len(_telling_lines(asked)) == 300

@@ -26,6 +26,8 @@ _VALUE = re.compile(r"\d+(?:\.\d+)?|\"[^\"\n]*\"")
 _EXAMPLE = re.compile(r"<action>.*?</action>")
 _ITEM = re.compile(r"\n[ \t]*(?=\d+\. )")
 _FEW = 60
+_WORDS = 3
+"""First words by which lines of several seats are taken for the same line."""
 
 
 Start = tuple[str, ...]
@@ -116,8 +118,25 @@ def _new_words(start: Start, known: set[str]) -> bool:
 
 
 def _lines(start: Start) -> set[str]:
-    """Lines of all texts: items of a numbered list belong to the line above, examples of replies to none."""
-    return {line for text in start for line in _ITEM.sub(" ", _EXAMPLE.sub("", text)).splitlines()}
+    """Lines of all texts: items of a numbered list belong to the line above, examples of replies to none.
+
+    A line of one seat is left out where all others have another line that begins alike, such as cards in the
+    hand: it is what a single seat sees, and only all of them together are the instance.
+    """
+    seats = [set(_ITEM.sub(" ", _EXAMPLE.sub("", text)).splitlines()) for text in start]
+    if len(seats) < 2:
+        return set().union(*seats)
+    begun = [{_beginning(line) for line in lines} for lines in seats]
+    public = set.intersection(*seats)
+    alike = set.intersection(*begun)
+    return {
+        line for lines in seats for line in lines if line in public or _beginning(line) not in alike
+    }
+
+
+def _beginning(line: str) -> str:
+    """The first words of a line, without its numbers."""
+    return " ".join(_NUMBER.sub("#", line).split()[:_WORDS])
 
 
 def declared_held_out(env_id: str) -> bool:
