@@ -19,6 +19,8 @@ _PROMPT_CACHE = 8192
 """Encoded prompts kept; games repeat their opening positions."""
 _ANY_REPLY = "SRL-EARLIER-REPLY"
 """Stands for a reply where a template is asked what comes behind one."""
+_BLANK = "\n\n"
+"""Ends the rules with which every observation of a game begins."""
 _OURS = {"messages", "add_generation_prompt", "raise_exception", "strftime_now"}
 """Variables of templates that are not arguments of a prompt."""
 
@@ -143,14 +145,23 @@ class ChatTokenizer:
         memory = self.prompt.memory
         if memory is None:
             return ()
-        left, kept = memory.tokens, len(earlier)
-        while kept:
-            turn = earlier[kept - 1]
-            left -= len(self._next(turn.observation)) + len(self._said(turn))
-            if left < 0:
-                break
-            kept -= 1
-        return earlier[kept:]
+        start = len(earlier)
+        while start and self._size(earlier[start - 1 :]) <= memory.tokens:
+            start -= 1
+        return earlier[start:]
+
+    def _size(self, turns: tuple[EarlierTurn, ...]) -> int:
+        """Tokens of these turns where they are all that is shown."""
+        shown = self._shown([turn.observation for turn in turns])
+        return sum(map(len, map(self._next, shown))) + sum(len(self._said(turn)) for turn in turns)
+
+    def _shown(self, observations: list[str]) -> list[str]:
+        """The observations of a chat; rules that the first begins with are not repeated."""
+        rules, blank, _ = observations[0].partition(_BLANK)
+        if not blank:
+            return observations
+        cut = (text.removeprefix(rules + _BLANK) or text for text in observations[1:])
+        return [observations[0], *cut]
 
     def _said(self, turn: EarlierTurn) -> tuple[int, ...]:
         """Token ids of an earlier turn's reply that the prompt shows."""
@@ -162,7 +173,7 @@ class ChatTokenizer:
     def _chat(
         self, observation: str, examples: tuple[Example, ...], kept: tuple[EarlierTurn, ...]
     ) -> tuple[int, ...]:
-        shown = [turn.observation for turn in kept] + [observation]
+        shown = self._shown([*(turn.observation for turn in kept), observation])
         ids = self._first(shown[0], examples)
         for turn, following in zip(kept, shown[1:], strict=True):
             said, between = self._said(turn), self._next(following)

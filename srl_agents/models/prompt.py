@@ -39,7 +39,9 @@ class MemorySettings:
     """A seat's own earlier turns in its prompt: observations, and replies token by token.
 
     The newest turns are shown whose tokens together are within the limit; the others are dropped, oldest
-    first, each whole. Where prompt and reply would not fit the model's context, more of them are dropped.
+    first, each whole. Only the oldest that is shown has the rules: the first paragraph of an observation,
+    where the others begin with the same one. Where prompt and reply would not fit the model's context, more
+    of them are dropped.
     """
 
     tokens: int

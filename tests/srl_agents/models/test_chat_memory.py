@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import srl_envs
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.prompt import EarlierTurn, MemorySettings, Prompt, ThoughtSettings
 from srl_envs.errors import ConfigError
+from srl_envs.turns.grammar import action
 from tests.thinking_model import thinking_tokenizer
 
 PLAIN = thinking_tokenizer()
@@ -106,6 +109,58 @@ def test_the_next_prompt_begins_with_this_one_and_what_was_written() -> None:
     ]
     rendered = PLAIN.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     assert text_of(second) == rendered
+
+
+def user_messages(ids: tuple[int, ...]) -> list[str]:
+    parts = text_of(ids).split("<|im_start|>user\n")[1:]
+    return [part.partition("<|im_end|>")[0] for part in parts]
+
+
+def test_rules_that_stand_still_are_sent_once() -> None:
+    """In the oldest turn that is shown, whichever that is; a turn of other rules keeps its own."""
+    rules = "Take from heaps. The last one wins."
+    texts = [f"{rules}\n\nHeap: {k}" for k in (9, 7, 4)]
+    said = tuple(PLAIN("1")["input_ids"])
+    earlier = tuple(EarlierTurn(text, said) for text in texts)
+    now = f"{rules}\n\nHeap: 2\n\nYour last reply was not accepted."
+    own = chat(memory=MemorySettings(tokens=500))
+    ids = own.encode_prompt(now, (), earlier)
+    due = [texts[0], "Heap: 7", "Heap: 4", now.removeprefix(f"{rules}\n\n")]
+    assert user_messages(ids) == due
+    assert ids[: len(own.encode_prompt(texts[0]))] == own.encode_prompt(texts[0])
+    assert user_messages(own.encode_prompt(now)) == [now]
+    fewer = own.encode_prompt(now, (), earlier, len(ids) - 1)
+    assert user_messages(fewer) == [texts[1], *due[2:]]
+    other = own.encode_prompt("Add up.\n\nHeap: 2", (), earlier)
+    assert user_messages(other) == [*due[:3], "Add up.\n\nHeap: 2"]
+
+
+def test_turns_without_the_rules_count_as_what_is_shown_of_them() -> None:
+    rules = "Take one or more objects from one of the heaps. " * 8
+    earlier = tuple(EarlierTurn(f"{rules}\n\nHeap: {k}", (50,)) for k in range(9))
+    limit = len(PLAIN(rules)["input_ids"]) + 9 * 40
+    own = chat(memory=MemorySettings(tokens=limit))
+    ids = own.encode_prompt(f"{rules}\n\nHeap: 0", (), earlier)
+    assert len(user_messages(ids)) == 9 + 1
+    assert len(ids) <= limit + len(chat().encode_prompt("Heap: 0"))
+    assert len(user_messages(own.encode_prompt("Heap: 0", (), earlier[:1] * 9))) == 9 + 1
+
+
+def test_every_game_begins_with_rules_that_a_memory_can_leave_out() -> None:
+    for env_id in srl_envs.list_envs():
+        env, rng = srl_envs.make(env_id), np.random.default_rng(0)
+        observations, _ = env.reset(seed=0)
+        first = {agent: seen["text"].partition("\n\n") for agent, seen in observations.items()}
+        acting = [a for a in env.possible_agents if observations[a]["can_act"]]
+        seats = {agent: env.possible_agents.index(agent) for agent in acting}
+        observations, *_ = env.step(
+            {a: action(env.sample_legal(seat, rng)) for a, seat in seats.items()}
+        )
+        for agent, (rules, blank, rest) in first.items():
+            assert blank
+            assert rest
+            assert observations[agent]["text"].startswith(rules + blank), env_id
+        env.close()
 
 
 def test_earlier_turns_give_way_to_the_reply() -> None:
