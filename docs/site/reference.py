@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from srl_agents.cli.documentation.topics import MODULES as MODULES
 from srl_agents.cli.main import COMMAND_GROUP
 from srl_agents.cli.main import main as srl
 from srl_agents.metrics.names import MEANINGS
@@ -30,19 +31,6 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
 WRITTEN = "Written by `python -m docs.site.reference`; do not edit."
 HELP_COLUMNS = "88"
-MODULES = {
-    "srl_envs": "make, play and replay games",
-    "srl_envs.core": "what a game is made of",
-    "srl_envs.rewards": "answer matcher, format checker, rubrics",
-    "srl_envs.sandbox": "run untrusted programs",
-    "srl_envs.wrappers": "change what seats see and what they are paid",
-    "srl_envs.vector": "many episodes at once",
-    "srl_envs.testing": "the checks that every environment passes",
-    "srl_agents": "train, open a run, write a loop of one's own",
-    "srl_agents.records": "what passes between the parts of a run",
-    "srl_agents.testing": "the checks of algorithms, engines, transports and other kinds",
-}
-"""Public modules -> what they are for."""
 PACKAGES = ("srl_envs", "srl_agents", "leaderboards")
 
 

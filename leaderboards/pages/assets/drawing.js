@@ -87,7 +87,68 @@
     return rowsOfCards(rows, rows.map(([name, shown]) => `${name}: ${shown.map(([what]) => what.replace("\n", " ")).join(", ")}`).join("; "));
   }
 
-  const SEEN = { kuhn_poker: poker, blotto: fields, hanabi_mini: fireworks };
+  function holdem(text) {
+    const now = last(text, /^Hand (\d+) of \d+\. .*Your cards: (.+?)\. Table: (.+?)\.$/gm);
+    const over = now ? null : last(text, /^Hand (\d+): your cards (.+?)\. Betting: .*Table: (.+?)\. Their cards: (.+?)\./gm);
+    if (!now && !over) return null;
+    const SUITS = { s: "♠", h: "♥", d: "♦", c: "♣" };
+    const cards = (names, kind) => (/^none|^not shown/.test(names) ? [[names, "back"]] : names.split(" ").map((name) => [name.replace(/[shdc]$/, (suit) => SUITS[suit]), kind]));
+    const [, hand, own, table] = now || over, theirs = over ? over[4] : "not shown";
+    return rowsOfCards([["your cards", cards(own, "own")], ["table", cards(table, "plain-face")], ["their cards", cards(theirs, "theirs")]],
+      `Hand ${hand}: own cards ${own}; table ${table}; their cards ${theirs}`);
+  }
+
+  function dice(text) {
+    const own = last(text, /^Your dice: ([\d ]+)\.$/gm), bids = last(text, /^Bids of this round: (.+)\.$/gm);
+    if (!own) return null;
+    const said = bids && bids[1] !== "none yet" ? bids[1].split(", ").slice(-5) : [];
+    return rowsOfCards([["your dice", own[1].split(" ").map((face) => [face, "own"])], ...(said.length ? [["last bids", said.map((bid) => [bid.replace(": ", "\n").replace(/(\d+) (\d+)$/, "$1 × $2"), "plain-face"])]] : [])],
+      `Own dice ${own[1]}; bids of this round: ${bids ? bids[1] : "unknown"}`);
+  }
+
+  // The last grid of marks in a text, one mark a cell. shown: mark -> [class, what stands in the cell]; thick: [rows, columns] of a box
+  function tiles(text, shown, thick = null) {
+    const runs = [[]]; // lines without a blank that follow each other and are equally long
+    for (const line of text.split("\n")) {
+      const run = runs[runs.length - 1];
+      if (/^\S{4,}$/.test(line) && (!run.length || run[0].length === line.length)) run.push(line);
+      else if (run.length) runs.push(/^\S{4,}$/.test(line) ? [line] : []);
+    }
+    const rows = runs.filter((run) => run.length >= 4).pop();
+    if (!rows) return null;
+    const S = 26, [wide, tall] = [rows[0].length * S, rows.length * S], nodes = [];
+    rows.forEach((row, i) => [...row].forEach((mark, j) => {
+      const [kind, sign] = shown(mark);
+      nodes.push(svg("rect", { class: `tile ${kind}`, x: j * S + 1, y: i * S + 1, width: S - 2, height: S - 2, rx: 3 }));
+      if (sign) nodes.push(svg("text", { class: "card-text", x: (j + 0.5) * S, y: (i + 0.5) * S }, sign));
+    }));
+    if (thick) {
+      for (let y = thick[0]; y < rows.length; y += thick[0]) nodes.push(svg("line", { class: "edge", x1: 0, x2: wide, y1: y * S, y2: y * S }));
+      for (let x = thick[1]; x < rows[0].length; x += thick[1]) nodes.push(svg("line", { class: "edge", y1: 0, y2: tall, x1: x * S, x2: x * S }));
+    }
+    return svg("svg", { class: "drawn", viewBox: `0 0 ${wide} ${tall}`, width: wide, height: tall, role: "img", "aria-label": `Grid, rows from the top: ${rows.join(" / ")}` }, ...nodes);
+  }
+
+  const maze = (text) => tiles(text, (mark) => (mark === "#" ? ["wall", ""] : mark === "." ? ["", ""] : ["own", mark]));
+  const boxes = (text) => tiles(text, (mark) => ({ "#": ["wall", ""], _: ["", ""], o: ["goal", "◎"], "@": ["own", "☺"], "+": ["own goal", "☺"], $: ["theirs", "▣"], "*": ["theirs goal", "▣"] })[mark] || ["", mark]);
+  const country = (text) => tiles(text, (mark) => ({ "?": ["wall", ""], "~": ["water", "~"], "^": ["wall", "▲"], "@": ["own", "☺"], "!": ["goal", "!"], ".": ["", ""] })[mark] || ["", mark]);
+  const digits = (text) => {
+    const box = /each box of (\d) rows and (\d) columns/.exec(text);
+    return tiles(text, (mark) => (mark === "." ? ["", ""] : ["", mark]), box ? [Number(box[1]), Number(box[2])] : null);
+  };
+
+  function chessboard(text) {
+    const found = last(text, /^FEN: ([\w/]+) ([wb])/gm);
+    if (!found) return null;
+    const S = 34, rows = found[1].split("/").map((row) => row.replace(/\d/g, (n) => ".".repeat(Number(n)))), nodes = [];
+    rows.forEach((row, i) => [...row].forEach((piece, j) => {
+      nodes.push(svg("rect", { class: `tile ${(i + j) % 2 ? "dark" : "light"}`, x: j * S, y: i * S, width: S, height: S }));
+      if (piece !== ".") nodes.push(svg("text", { class: `piece ${piece === piece.toUpperCase() ? "white" : "black"}`, x: (j + 0.5) * S, y: (i + 0.5) * S }, "♚♛♜♝♞♟"["kqrbnp".indexOf(piece.toLowerCase())]));
+    }));
+    return svg("svg", { class: "drawn", viewBox: `0 0 ${8 * S} ${8 * S}`, width: 8 * S, height: 8 * S, role: "img", "aria-label": `Chess board, ${found[2] === "w" ? "White" : "Black"} to move: ${found[1]}` }, ...nodes);
+  }
+
+  const SEEN = { kuhn_poker: poker, blotto: fields, hanabi_mini: fireworks, holdem, liars_dice: dice, plan_path: maze, sokoban: boxes, sudoku: digits, expedition: country, chess: chessboard };
 
   // envId, what one seat sees -> a picture of it, or null
   SRL.seatFigure = (envId, text) => {

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import pydoc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from srl_agents.cli.documentation.topics import ROOMS, find, folder, opening, topics
+from srl_agents.cli.documentation.topics import (
+    MODULES,
+    ROOMS,
+    find,
+    folder,
+    opening,
+    python_help,
+    topics,
+)
 from srl_envs.errors import ConfigError
 
 HELP = """usage: srl docs [--help] [TOPIC]
 
 Show a page of the documentation of this version: in a terminal as a page to scroll, else as Markdown.
-Without a TOPIC all pages are listed. A TOPIC is a page's name, with its room where two have that name.
+Without a TOPIC all pages are listed. A TOPIC is a page's name, with its room where two have that name, or a
+public name of Python.
 
 Examples:
   srl docs
   srl docs train_a_league
   srl docs reference/settings
+  srl docs srl_envs.make
   srl docs endpoints > endpoints.md"""
 
 
@@ -29,7 +40,11 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) > 1 or any(word.startswith("-") for word in argv):
         raise ConfigError(f"give one TOPIC, not {' '.join(argv)!r}. See `srl docs --help`.")
     if argv:
-        _show(find(argv[0]))
+        text = python_help(argv[0])
+        if text is None:
+            _show(find(argv[0]))
+        else:
+            pydoc.pager(text)
     else:
         _list()
     return 0
@@ -43,6 +58,9 @@ def _list() -> None:
         for topic, path in pages.items():
             if topic.rpartition("/")[0] == room:
                 print(f"  {topic:{width}}  {opening(path)}")
+    print("PYTHON")
+    for name, purpose in MODULES.items():
+        print(f"  {name:{width}}  {purpose}")
     print(f"\nThe files are in {folder()}. `srl docs TOPIC` shows one.")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pydoc
+from importlib import import_module
 from pathlib import Path
 
 import srl_agents
@@ -9,6 +11,19 @@ from srl_envs.errors import ConfigError, nearest
 
 ROOMS = ("", "guides", "environments", "reference", "design")
 """Folders in which a page's name is looked for, in this order."""
+MODULES = {
+    "srl_envs": "make, play and replay games",
+    "srl_envs.core": "what a game is made of",
+    "srl_envs.rewards": "answer matcher, format checker, rubrics",
+    "srl_envs.sandbox": "run untrusted programs",
+    "srl_envs.wrappers": "change what seats see and what they are paid",
+    "srl_envs.vector": "many episodes at once",
+    "srl_envs.testing": "the checks that every environment passes",
+    "srl_agents": "train, open a run, write a loop of one's own",
+    "srl_agents.records": "what passes between the parts of a run",
+    "srl_agents.testing": "the checks of algorithms, engines, transports and other kinds",
+}
+"""Public modules -> what they are for."""
 _PACKAGE = Path(srl_agents.__file__).parent
 _PLACES = (_PACKAGE / "documentation", _PACKAGE.parent / "docs")
 
@@ -60,3 +75,24 @@ def opening(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
         first = next((line for line in file if line.startswith("# ")), "")
     return first.removeprefix("# ").strip()
+
+
+def python_help(topic: str) -> str | None:
+    """What Python's help says of a public module, or of a name in one; None if the topic is a page.
+
+    Raises:
+        ConfigError: the module has no such public name.
+    """
+    places = [name for name in MODULES if f"{topic}.".startswith(f"{name}.")]
+    if not places:
+        return None
+    place = max(places, key=len)
+    module = import_module(place)
+    rest = topic.removeprefix(place).lstrip(".")
+    public = getattr(module, "__all__", ())
+    if rest and rest.partition(".")[0] not in public:
+        raise ConfigError(f"{place} has no public name {rest!r}.{nearest(rest, public)}")
+    found = pydoc.locate(topic)
+    if found is None:
+        raise ConfigError(f"{topic}: no such name. `srl docs {place}` lists those that there are.")
+    return str(pydoc.render_doc(found, renderer=pydoc.plaintext))

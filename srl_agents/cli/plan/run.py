@@ -168,7 +168,8 @@ def show(made: Plan) -> None:
     ]
     each = f" in each of {described.processes} processes" if described.processes > 1 else ""
     name, unit = made.target.unit
-    table = Table(title=f"{name} by phase{each}: {described.name}, {' and '.join(sizes)}")
+    print(f"{name} by phase{each}: {described.name}, {' and '.join(sizes)}")
+    table = Table()
     table.add_column("")
     for phase in made.phases:
         table.add_column(phase.name, justify="right")

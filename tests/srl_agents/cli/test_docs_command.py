@@ -39,6 +39,13 @@ def test_a_page_is_printed_as_it_stands(topic: str, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == (ROOT / "docs/guides/endpoints.md").read_text()
 
 
+def test_a_public_name_is_shown_as_python_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", "srl_envs.make"]) == 0
+    assert "make(env_id: str" in capsys.readouterr().out
+    assert main(["docs"]) == 0
+    assert "srl_envs.wrappers" in capsys.readouterr().out
+
+
 def test_a_guide_comes_before_a_reference_of_the_same_name() -> None:
     assert documentation.find("settings").parent.name == "guides"
     assert documentation.find("design/rewards").parent.name == "design"
@@ -49,6 +56,8 @@ def test_a_guide_comes_before_a_reference_of_the_same_name() -> None:
     [
         (["endpoint"], "no page 'endpoint'. Did you mean 'endpoints'?"),
         (["a", "b"], "give one TOPIC"),
+        (["srl_envs.mak"], "srl_envs has no public name 'mak'. Did you mean 'make'?"),
+        (["srl_envs.make.no"], "srl_envs.make.no: no such name. `srl docs srl_envs` lists"),
         (["--json"], "give one TOPIC"),
     ],
 )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from srl_envs.sandbox import CodeExecutor, Outcome
@@ -71,6 +73,7 @@ def test_no_returned_object_decides_its_verdict(executor: CodeExecutor, name: st
     _refuted(executor.run(program, [{"function": "solve", "expected": expected}])[0])
 
 
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_no_object_of_javascript_decides_its_verdict() -> None:
     with CodeExecutor(language="javascript") as executor:
         for program, expected in SCRIPTS.values():

@@ -84,7 +84,12 @@ def _require_module(name: str) -> None:
 
 
 def _require_plain_template(node: ast.AST) -> None:
-    """``format`` belongs to a text that stands there and names no attribute, as ``"{0.a}"`` does."""
+    """``format`` belongs to a text that stands there and names no attribute, as ``"{0.a}"`` does.
+
+    A t-string (Python 3.14) keeps the text of its expressions, so there is none.
+    """
+    if type(node).__name__ == "TemplateStr":
+        raise IllegalMoveError("t-strings may not be used here; f-strings may")
     if isinstance(node, ast.MatchClass):
         require_action(_TEMPLATES not in node.kwd_attrs, "a pattern may not read the method format")
     if isinstance(node, ast.Attribute) and node.attr == _TEMPLATES:

@@ -283,6 +283,10 @@ def _run(coroutine: Any) -> Any:
     """Run a coroutine of the tests to its end, also while a loop of theirs is waiting."""
     asyncio = importlib.import_module("asyncio")
     outer = asyncio._get_running_loop()
+    swap = getattr(
+        asyncio.tasks, "_swap_current_task", None
+    )  # since 3.12; since 3.14 one task a thread
+    waiting = swap(outer, None) if outer and swap else None
     asyncio._set_running_loop(None)
     loop = asyncio.new_event_loop()
     try:
@@ -290,6 +294,8 @@ def _run(coroutine: Any) -> Any:
     finally:
         loop.close()
         asyncio._set_running_loop(outer)
+        if outer and swap:
+            swap(outer, waiting)
 
 
 def _builtin_name(error: BaseException) -> str:

@@ -255,6 +255,7 @@ class _Ruleset(ctypes.Structure):
 
 class _PathRule(ctypes.Structure):
     _pack_ = 1
+    _layout_ = "ms"  # what `_pack_` implies; Python 3.14 wants it said
     _fields_ = [("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterable
 
 COMMON = """
@@ -37,3 +38,7 @@ def load(names: Iterable[str]) -> None:
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    if sys.version_info >= (3, 14):
+        # By default a process would be started there through a server: another program and a socket,
+        # of which no run has either.
+        importlib.import_module("multiprocessing").set_start_method("fork", force=True)
