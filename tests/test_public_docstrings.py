@@ -24,6 +24,7 @@ import pytest
 from numpy.typing import NDArray
 
 from docs.site import reference
+from srl_agents.cli.documentation.topics import MODULES
 from srl_agents.coordination.settings import KINDS
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.trainers.algorithms import ALGORITHMS
@@ -83,7 +84,7 @@ class Subject:
 def vars_of(function: Callable[..., Any]) -> list[Any]:
     """The module of a function and the public modules, as places where a name may be looked up."""
     home = importlib.import_module(function.__module__)
-    return [home, *map(importlib.import_module, reference.MODULES), home_of_games()]
+    return [home, *map(importlib.import_module, MODULES), home_of_games()]
 
 
 def home_of_games() -> Any:
@@ -108,7 +109,7 @@ def imported(name: str) -> Any:
 def public() -> Iterator[tuple[str, Any]]:
     """(name, object) of the API reference, each object once."""
     seen: set[int] = set()
-    for module_name in reference.MODULES:
+    for module_name in MODULES:
         module = importlib.import_module(module_name)
         for name in reference.public_names(module):
             value = getattr(module, name)

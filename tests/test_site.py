@@ -19,6 +19,7 @@ from benchmarks.environments import pages as environment_pages
 from benchmarks.environments import prompts
 from docs.site import reference
 from srl_agents.cli import settings_page
+from srl_agents.cli.documentation.topics import MODULES
 from srl_envs.errors import SRLError
 from tests.browser import chromium, emulate, fresh, violations
 from tests.faults import page as faults_page
@@ -157,7 +158,7 @@ def test_a_dead_link_is_a_failure(tmp_path: Path) -> None:
     assert build(tmp_path / "pages", tmp_path / "built").returncode == 0
 
 
-@pytest.mark.parametrize("name", reference.MODULES)
+@pytest.mark.parametrize("name", MODULES)
 def test_every_public_name_is_documented(name: str) -> None:
     module = importlib.import_module(name)
     for public in reference.public_names(module):

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from srl_agents.cli.documentation.topics import MODULES as MODULES
+from srl_agents.cli.documentation.topics import MODULES
 from srl_agents.cli.main import COMMAND_GROUP
 from srl_agents.cli.main import main as srl
 from srl_agents.metrics.names import MEANINGS
