@@ -95,4 +95,4 @@ def python_help(topic: str) -> str | None:
     found = pydoc.locate(topic)
     if found is None:
         raise ConfigError(f"{topic}: no such name. `srl docs {place}` lists those that there are.")
-    return str(pydoc.render_doc(found, renderer=pydoc.plaintext))
+    return pydoc.plain(pydoc.render_doc(found))
