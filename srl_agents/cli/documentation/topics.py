@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pydoc
-from importlib import import_module
 from pathlib import Path
 
 import srl_agents
@@ -87,7 +86,7 @@ def python_help(topic: str) -> str | None:
     if not places:
         return None
     place = max(places, key=len)
-    module = import_module(place)
+    module = pydoc.locate(place)
     rest = topic.removeprefix(place).lstrip(".")
     public = getattr(module, "__all__", ())
     if rest and rest.partition(".")[0] not in public:
