@@ -20,7 +20,7 @@ _HUGE = 1_000_000
 _EPISODES_PER_SEAT = 4
 """With fewer episodes, an exploit's earnings are compared only over all seats together."""
 
-_NEAR_MISSES: tuple[Callable[[str], str], ...] = (
+NEAR_MISSES: tuple[Callable[[str], str], ...] = (
     lambda body: body,
     lambda body: f"<action>{body}",
     lambda body: f"{body}</action>",
@@ -32,7 +32,7 @@ _NEAR_MISSES: tuple[Callable[[str], str], ...] = (
     lambda body: f"</action>{action(body)}",
     lambda body: action(body) + action(body + body),
 )
-_BODIES: tuple[Callable[[str], str], ...] = (
+BODIES: tuple[Callable[[str], str], ...] = (
     lambda body: body * 2,
     lambda body: f"{body} {body}",
     lambda body: f"{body}\x00",
@@ -86,9 +86,9 @@ def _hostile_replies(env: GameEnv, count: int, rng: np.random.Generator) -> Iter
         seats = env.game.to_move(state) if env.agents else ()
         return env.game.sample(state, seats[0], rng) if seats else "1"
 
-    for wrap in _NEAR_MISSES:
+    for wrap in NEAR_MISSES:
         yield wrap(legal())
-    for twist in _BODIES:
+    for twist in BODIES:
         yield action(twist(legal()))
     yield "<action>" * (_HUGE // 8)
     yield action("x" * _HUGE)
