@@ -15,7 +15,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "rewards": ("jsonschema", "re2"),
     "train": (
         "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
-        "safetensors", "tokenizers", "gguf", "huggingface_hub", "httpx2", "tensorboard",
+        "pyarrow", "safetensors", "tokenizers", "gguf", "huggingface_hub", "httpx2", "tensorboard",
     ),
     "endpoints": ("httpx2",),
     "math": ("math_verify",),

@@ -1,8 +1,8 @@
 """The buffer between generation and learning: orders of matches, and the matches played, in a folder.
 
 An order is the matches of one update. One process writes orders and learns, another plays them and adds
-each match that ends. Either may be killed at any moment: an order is there whole or not at all, a match's
-line likewise, a match that was written twice counts once, and a process that restarts reads what is left.
+each match that ends. Either may be killed at any moment: an order is there whole or not at all, a match
+likewise, a match that was written twice counts once, and a process that restarts reads what is left.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 from srl_agents.caching.simulation.traces import Request
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
-from srl_agents.rollouts.record_lines import AddedLines, add_line, read_record
+from srl_agents.rollouts.record_frames import AddedFrames, add_frame, read_record
 from srl_envs.errors import StoreError, file_fault
 
-_ORDER, _PLAYED = ".order.json", ".played.lines"
+_ORDER, _PLAYED = ".order.json", ".played.frames"
 _NUMBER = re.compile("[0-9]{6,}")
 Group = tuple[MatchSpec, ...]
 """The attempts of one start state: they leave the buffer together."""
@@ -56,7 +56,7 @@ class MatchOrder:
 class Played:
     """Matches of one order that were played so far, for one reader."""
 
-    lines: AddedLines
+    frames: AddedFrames
     episodes: dict[str, Episode] = field(default_factory=dict)
     """Match id -> its episode."""
     requests: dict[str, list[Request]] = field(default_factory=dict)
@@ -69,21 +69,22 @@ class Played:
     def refresh(self) -> int:
         """Read what was added; returns the number of matches that are new."""
         before = len(self.episodes)
-        for line in self.lines.more():
-            if "began" in line:
-                self.rounds.append([line["began"], line["began"]])
+        for framed in self.frames.more():
+            plain = framed.plain
+            if "began" in plain:
+                self.rounds.append([plain["began"], plain["began"]])
                 self.resting = False
                 continue
             if self.rounds:
-                self.rounds[-1][1] = max(self.rounds[-1][1], line["ended"])
-            self.resting = "episode" not in line
-            if "episode" in line:
-                episode = read_record(Episode, line["episode"])
+                self.rounds[-1][1] = max(self.rounds[-1][1], plain["ended"])
+            self.resting = "episode" not in plain
+            if "episode" in plain:
+                episode = framed.record(Episode, plain["episode"])
                 name = episode.spec.match_id
                 if name not in self.episodes:
                     self.episodes[name] = episode
                     self.requests[name] = [
-                        read_record(Request, r) for r in line.get("requests", [])
+                        framed.record(Request, request) for request in plain["requests"]
                     ]
         return len(self.episodes) - before
 
@@ -180,26 +181,34 @@ class MatchBuffer:
 
     def played(self, number: int) -> Played:
         """A reader of what was played of an order."""
-        return Played(AddedLines(self._path(number, _PLAYED)))
+        return Played(AddedFrames(self._path(number, _PLAYED)))
 
     def begin(self, number: int, now_s: float) -> None:
         """Note that an order's matches are being played from now on."""
-        add_line(self._path(number, _PLAYED), {"began": now_s})
+        add_frame(self._path(number, _PLAYED), [{"began": now_s}])
 
     def add(
-        self, number: int, episode: Episode, now_s: float, requests: Sequence[Request] = ()
+        self,
+        number: int,
+        episodes: Sequence[Episode],
+        now_s: float,
+        requests: Sequence[Request] = (),
     ) -> None:
-        """Keep a match that ended, with its requests where they are traced."""
-        line = {
-            "ended": now_s,
-            "episode": asdict(episode),
-            "requests": [asdict(request) for request in requests],
-        }
-        add_line(self._path(number, _PLAYED), line)
+        """Keep matches that ended, all by one write.
+
+        Args:
+            number: of their order.
+            episodes: to keep; none is fine.
+            now_s: `time.monotonic` seconds.
+            requests: of the match, where they are traced and there is only one.
+        """
+        rows = [{"ended": now_s, "episode": each, "requests": requests} for each in episodes]
+        if rows:
+            add_frame(self._path(number, _PLAYED), rows)
 
     def rest(self, number: int, now_s: float) -> None:
         """Note that nothing of an order is being played any more."""
-        add_line(self._path(number, _PLAYED), {"ended": now_s})
+        add_frame(self._path(number, _PLAYED), [{"ended": now_s}])
 
     def _path(self, number: int, kind: str) -> Path:
         return self.folder / f"{number:06d}{kind}"

@@ -14,7 +14,7 @@ from typing import Any
 import srl_envs
 from srl_agents.metrics.sinks import add_lines
 from srl_agents.records import Episode, MatchResult, MatchSpec
-from srl_agents.rollouts.record_lines import read_record
+from srl_agents.rollouts.record_frames import read_record
 from srl_envs.api.episode import Recorder, Transcript
 from srl_envs.errors import TranscriptError
 

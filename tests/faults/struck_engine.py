@@ -62,5 +62,5 @@ class StruckSettings(TransformersSettings):
 
 def branches_in(run: Path, update: int) -> int:
     """How many branches of an update the buffer of a run holds."""
-    lines = run / BUFFER / f"{update:06d}.played.lines"
-    return lines.read_text().count('"prefix"') if lines.exists() else 0
+    frames = run / BUFFER / f"{update:06d}.played.frames"
+    return frames.read_bytes().count(b'"prefix"') if frames.exists() else 0

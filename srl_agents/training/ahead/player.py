@@ -153,7 +153,7 @@ class Generator:
         def keep(episode: Episode, _: object) -> None:
             requests = self._rollouts.take_requests(episode.spec)
             if episode.spec.match_id not in played.episodes:
-                self._buffer.add(number, episode, time.monotonic(), requests)
+                self._buffer.add(number, [episode], time.monotonic(), requests)
 
         while specs := self._together(demand, played.episodes):
             self._buffer.begin(number, time.monotonic())

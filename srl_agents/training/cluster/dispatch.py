@@ -289,9 +289,8 @@ class RayGeneration:
         number = part.key[0]
         demand, played = self._orders[number]
         now_s = time.monotonic()
-        for episode in episodes:
-            if episode.spec.match_id not in played.episodes:
-                self._buffer.add(number, episode, now_s)
+        new = [each for each in episodes if each.spec.match_id not in played.episodes]
+        self._buffer.add(number, new, now_s)
         played.refresh()
         self._leases.want(demand.due(played.episodes, self._part))
         if not self._leases.busy_with(number):

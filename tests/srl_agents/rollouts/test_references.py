@@ -16,7 +16,7 @@ from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Turn
 from srl_agents.rollouts import Rollouts
-from srl_agents.rollouts.record_lines import read_record
+from srl_agents.rollouts.record_frames import read_record
 from srl_envs import list_envs, make
 from srl_envs.rewards import Rubric
 

@@ -118,8 +118,8 @@ def test_a_process_that_dies_is_followed_by_one_that_plays_the_rest_under_the_sa
     for each in orders:
         assert not left(each, played(broken, each.number))
         assert played(broken, each.number) == played(whole, each.number)
-        lines = (broken.folder / f"{each.number:06d}.played.lines").read_text().count('"episode"')
-        assert lines == len(each.specs)
+        frames = (broken.folder / f"{each.number:06d}.played.frames").read_bytes()
+        assert frames.count(b'"episode"') == len(each.specs)
 
 
 def test_in_exact_order_a_process_plays_an_update_whole_that_another_died_in(

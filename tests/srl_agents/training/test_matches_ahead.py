@@ -96,7 +96,7 @@ class Run:
         while specs := left(order, played.episodes):
             for spec in specs:
                 value = paid(episode(spec))
-                self.buffer.add(number, episode(spec, value), time.monotonic())
+                self.buffer.add(number, [episode(spec, value)], time.monotonic())
             played.refresh()
         self.buffer.rest(number, time.monotonic())
 
@@ -185,7 +185,7 @@ def test_after_a_kill_what_was_ordered_is_taken_and_what_cannot_be_finished_is_o
     before = run.ahead.take(2)
     third = run.buffer.find(3)
     assert third is not None
-    run.buffer.add(3, episode(third.specs[0], 0.25), time.monotonic())
+    run.buffer.add(3, [episode(third.specs[0], 0.25)], time.monotonic())
 
     again = start(done=1)
     soon(again, 3, lambda: again.play(3))

@@ -78,11 +78,11 @@ def test_a_look_has_queues_staleness_phases_and_rates_and_writes_nothing(run: Pa
     specs = (spec(0), replace(spec(0), attempt=1), spec(1), replace(spec(1), attempt=1))
     for number in (3, 4):
         buffer.order(MatchOrder(number=number, specs=specs), learned=2)
-    buffer.add(4, played(specs[0], 1.0), 0.0)
+    buffer.add(4, [played(specs[0], 1.0)], 0.0)
     watch, before = RunWatch(run), files_of(run)
     state = watch.look()
     assert [(q.name, q.done, q.whole) for q in state.queues] == [("matches of update 4", 1, 4)]
-    buffer.add(4, played(specs[1], 0.0), 0.0)
+    buffer.add(4, [played(specs[1], 0.0)], 0.0)
     assert watch.look().queues[0].done == 2
     before |= {str(p): p.read_bytes() for p in (run / BUFFER).iterdir()}
     assert files_of(run) == before
