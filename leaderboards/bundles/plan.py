@@ -22,9 +22,12 @@ from srl_agents.engines.endpoint.providers import FoundModel, Provider, find_mod
 from srl_agents.records import MatchSpec, Served
 from srl_envs import make
 from srl_envs.api.episode import Step, play
+from srl_envs.core import Split
 from srl_envs.errors import ConfigError
 
 _MINUTE_S = 60
+Tables = tuple[tuple[int, Split, tuple[str, ...]], ...]
+"""Matches: seed, split, and bots by seat, the empty name where an entrant sits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +86,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Means per match of an entrant."""
+    """Means per match of an entrant with any name."""
 
     replies: float
     characters: float
@@ -115,13 +118,18 @@ def plan(
         if not 1 <= tokens <= limit:
             raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
         asked: list[tuple[AgentPlan, FoundModel]] = []
+        known: dict[Tables, _Counted] = {}
         for entrant in entrants:
             if entrant.is_bot:
                 continue
             found = _endpoint(entrant)
             every = schedule(protocol, [entrant.name], seeds or protocol.seeds)
             own = [spec for spec in every if entrant.name in spec.seats]
-            row = _agent(own, protocol, entrant, found=found, assumed=assumed, limit=tokens)
+            tables = _tables(entrant.name, _spread(own, assumed.sample))
+            counted = known[tables] = known.get(tables) or _counted(protocol, tables)
+            row = _agent(
+                counted, len(own), protocol, entrant, found=found, assumed=assumed, limit=tokens
+            )
             rows.append(row)
             if found is not None:
                 asked.append((row, found))
@@ -130,7 +138,8 @@ def plan(
 
 
 def _agent(
-    specs: Sequence[MatchSpec],
+    counted: _Counted,
+    matches: int,
     protocol: Protocol,
     entrant: Entrant,
     *,
@@ -138,11 +147,10 @@ def _agent(
     assumed: Assumed,
     limit: int,
 ) -> AgentPlan:
-    """An entrant's row, from its own matches."""
-    counted = _counted(protocol, entrant.name, _spread(specs, assumed.sample))
-    requests = ceil(counted.replies * len(specs))
+    """An entrant's row, from what was counted in some of its matches."""
+    requests = ceil(counted.replies * matches)
     before = _prompt_characters(entrant.candidate.prompt) * requests
-    characters = counted.characters * len(specs) + before
+    characters = counted.characters * matches + before
     prompt_tokens = ceil(characters / assumed.characters_per_token)
     tries = 1 + protocol.limits.max_retries
     thoughts = found.model.max_thought_tokens or 0 if found is not None else 0
@@ -152,7 +160,7 @@ def _agent(
     return AgentPlan(
         agent=entrant.name,
         protocol=protocol.name,
-        matches=len(specs),
+        matches=matches,
         requests=requests,
         most_requests=requests * tries,
         prompt_tokens=prompt_tokens,
@@ -165,13 +173,21 @@ def _agent(
     )
 
 
-def _counted(protocol: Protocol, agent: str, specs: Sequence[MatchSpec]) -> _Counted:
+def _tables(agent: str, specs: Sequence[MatchSpec]) -> Tables:
+    """These matches, in which no agent's name counts: all agents that sit there have one count."""
+    return tuple(
+        (spec.seed, spec.split, tuple("" if name == agent else name for name in spec.seats))
+        for spec in specs
+    )
+
+
+def _counted(protocol: Protocol, tables: Tables) -> _Counted:
     """Play matches with the middle anchor in the agent's seats."""
     stand_in = protocol.anchors[len(protocol.anchors) // 2]
     replies = characters = 0
     with closing(make(protocol.env, **protocol.env_options)) as env:
-        for spec in specs:
-            own = {seat for seat, name in enumerate(spec.seats) if name == agent}
+        for seed, split, seats in tables:
+            own = {seat for seat, name in enumerate(seats) if not name}
 
             def count(
                 observations: dict[str, dict[str, Any]], step: Step, own: set[int] = own
@@ -182,11 +198,11 @@ def _counted(protocol: Protocol, agent: str, specs: Sequence[MatchSpec]) -> _Cou
                     characters += len(observations[env.possible_agents[seat]]["text"])
 
             bots = {
-                seat: stand_in if seat in own else name.removeprefix(BOT)
-                for seat, name in enumerate(spec.seats)
+                seat: name.removeprefix(BOT) if name else stand_in
+                for seat, name in enumerate(seats)
             }
-            play(env, bots, seed=spec.seed, split=spec.split, on_step=count)
-    return _Counted(replies / len(specs), characters / len(specs))
+            play(env, bots, seed=seed, split=split, on_step=count)
+    return _Counted(replies / len(tables), characters / len(tables))
 
 
 def _spread(specs: Sequence[MatchSpec], most: int) -> list[MatchSpec]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leaderboards.bundles import plan
 from leaderboards.bundles.plan import Assumed
 from leaderboards.protocol import load_protocol
 from srl_agents.engines.endpoint.providers import PROVIDERS
@@ -71,6 +73,24 @@ def test_money_and_time_follow_from_prices_and_limits_and_nobody_is_asked(
     most = (tries * row["prompt_tokens"] + 10 * limit * row["most_requests"]) / 1e6
     assert row["most_cost"] == pytest.approx(most)
     assert found["seconds"] == {"nim-v0": pytest.approx(10.0 * row["requests"])}
+
+
+def test_matches_are_counted_once_for_all_agents(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No name counts, so eight agents take no longer to plan than one."""
+    played: list[int] = []
+    real = plan.play
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        played.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(plan, "play", counting)
+    agents = [f"--agent=m{k}=openai:m{k}@http://127.0.0.1:9/v1" for k in range(3)]
+    rows = planned(capsys, "nim", *agents)["agents"]
+    assert len(played) == Assumed().sample
+    assert len({row["requests"] for row in rows}) == 1
 
 
 def test_an_unknown_price_is_unknown_and_weights_here_cost_nothing(

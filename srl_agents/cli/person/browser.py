@@ -105,7 +105,8 @@ def main(argv: list[str]) -> int:
             f"  in a seat:    {agent}\n"
             f'  in a recipe:  opponents: {{agents: {{"{agent}": 0.2}},\n'
             f'                              budgets: {{"{agent}": {{requests: 100}}}}}}\n'
-            "A question waits 10 minutes; more with deadline_s and timeout_s in the providers file.\n"
+            "A question waits 10 minutes; more with deadline_s and timeout_s in the providers file, or\n"
+            "while you pause.\n"
             "Ctrl-C ends it.",
             flush=True,
         )

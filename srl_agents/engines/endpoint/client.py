@@ -122,7 +122,7 @@ class EndpointEngine:
             raise ConfigError(f"in_flight={in_flight}: use 1 or more.")
         self.settings, self.system = settings, system
         self._journal, self._sent, self._in_flight = journal, sent, in_flight
-        self._silence = SilenceWatch(settings.url, say, say_every_s)
+        self._say, self._silence = say, SilenceWatch(settings.url, say, say_every_s)
         """Reports silence of the server; used in the line's thread."""
         self._secret = Secret(settings.account.key_env)
         self._line: Line | None = None
@@ -352,6 +352,7 @@ class EndpointEngine:
             line.gate(self._in_flight),
             awake=self._awake,
             closing=lambda: self._closed,
+            say=self._say,
         )
         async with self._silence.request(self.settings.deadline_s), self._places:
             if asked.first:

@@ -15,6 +15,8 @@ from srl_envs.errors import ConfigError
 API_KEY = "SRL_ENDPOINT_API_KEY"
 """Environment variable with the key of endpoints that no providers file describes. Not OPENAI_API_KEY:
 that one is for one provider, and every endpoint that is named on a command line would be sent it."""
+PERSON = "human"
+"""Name of the model behind which a person replies."""
 MOST_EXTRA_CHARACTERS = 2000
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 """Capital letters: most keys have others, so that a key in this place is not taken for a name and shown."""

@@ -21,11 +21,13 @@ import numpy as np
 
 from srl_agents.engines.endpoint.completions import Completion, NoCompletionError, read_completion
 from srl_agents.engines.endpoint.line import Counter, Secret
-from srl_agents.engines.endpoint.settings import EndpointSettings
+from srl_agents.engines.endpoint.settings import PERSON, EndpointSettings
 from srl_agents.records import FailedTry, Served
 from srl_envs.errors import LostReplyError
 
 CHAT = "/chat/completions"
+LEFT, PAUSED = "srl-seconds-left", "srl-paused"
+"""Headers between our clients and a person: how long the reply is waited for, and that its clock stands."""
 FIRST_BOUND_S, LAST_BOUND_S = 0.5, 30.0
 """Bounds of the pause before the second try, and of every later one."""
 _FEW: dict[FailedTry, int] = {"malformed": 2, "empty": 2}
@@ -34,6 +36,7 @@ _PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 under which the same request may be answered later."""
 _NO_MORE_MONEY = ("insufficient_quota", "billing", "credit balance")
 """Words in a refusal with status 429 that no waiting changes."""
+_LEAST_PAUSE_S = 0.1
 _LONGEST_WAIT_S = 86_400.0
 """Longest time that a server may ask for; a larger number is ignored."""
 _MOST_BYTES = 8 << 20
@@ -54,6 +57,14 @@ class Failure:
     """Seconds that the server asks to wait for."""
     completion: Completion | None = None
     """The empty completion, where the reply had no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The person who would reply pauses."""
+
+    after_s: float
+    """Seconds until it is of use to ask again."""
 
 
 class RefusalError(Exception):
@@ -101,6 +112,7 @@ class Tries:
         gate: places that all endpoints share.
         awake: nothing is sent while it is not set; this time counts against no deadline of a reply.
         closing: whether to begin no further try.
+        say: shows a line where a person pauses.
     """
 
     def __init__(
@@ -112,10 +124,13 @@ class Tries:
         *,
         awake: asyncio.Event,
         closing: Callable[[], bool] = lambda: False,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._settings, self._secret, self._counter, self._gate = settings, secret, counter, gate
         self._awake = awake
-        self._closing = closing
+        self._closing, self._say = closing, say
+        self._paused = False
+        """Whether it was said that the person pauses."""
         self._draw = np.random.default_rng().random
         """Jitter, from 0 to 1."""
 
@@ -150,6 +165,9 @@ class Tries:
             outcome = await self._once(body, tokens, until_s, begun)
             if outcome is None:
                 continue
+            if isinstance(outcome, Pause):
+                until_s += await self._stand(outcome)
+                continue
             if isinstance(outcome, Completion):
                 return _after(outcome, failed, time.monotonic() - first_s)
             failed.append(outcome)
@@ -173,9 +191,20 @@ class Tries:
         await self._awake.wait()
         return time.monotonic() - begun_s
 
+    async def _stand(self, pause: Pause) -> float:
+        """Seconds that passed until a person may have gone on; they count against no limit."""
+        begun_s = time.monotonic()
+        if not self._paused:
+            self._say(f"{self._settings.url}: the person pauses; the clock of this reply stands")
+        self._paused = True
+        if self._closing():
+            raise LostReplyError(f"{self._settings.url}: the person pauses.")
+        await asyncio.sleep(pause.after_s)
+        return time.monotonic() - begun_s
+
     async def _once(
         self, body: dict[str, Any], tokens: int, until_s: float, begun: Callable[[], object]
-    ) -> Completion | Failure | None:
+    ) -> Completion | Failure | Pause | None:
         """What one try came to; None where the engine was put to sleep before it was sent."""
         used, limit_s = 0, self._settings.timeout_s
         try:
@@ -193,10 +222,10 @@ class Tries:
                 begun()
                 used = tokens  # a caller that stops waiting does not read the count
                 async with asyncio.timeout(limit_s):
-                    status, headers, raw = await self._post(body)
+                    status, headers, raw = await self._post(body, left_s)
             used = 0
             outcome = self._read(status, headers, raw)
-            read = outcome.completion if isinstance(outcome, Failure) else outcome
+            read = outcome if isinstance(outcome, Completion) else _empty_one(outcome)
             used = 0 if read is None else _used(read.served, tokens)
         except TimeoutError:
             return Failure("slow", f"gave no reply within {limit_s:.3g} s")
@@ -216,11 +245,15 @@ class Tries:
             self._counter.limit.settle(tokens, used)
         return outcome
 
-    async def _post(self, body: dict[str, Any]) -> tuple[int, dict[str, str], str]:
+    async def _post(self, body: dict[str, Any], left_s: float) -> tuple[int, dict[str, str], str]:
         """(status, headers, body) of the whole answer, without the key: nothing behind this sees it."""
         raw = bytearray()
+        left = {LEFT: f"{left_s:.0f}"} if self._settings.model == PERSON else {}
         async with self._counter.client.stream(
-            "POST", self._settings.url.rstrip("/") + CHAT, json=body, headers=self._secret.headers
+            "POST",
+            self._settings.url.rstrip("/") + CHAT,
+            json=body,
+            headers={**self._secret.headers, **left},
         ) as answer:
             async for part in answer.aiter_bytes():
                 raw += part
@@ -230,7 +263,9 @@ class Tries:
         headers = {name.lower(): hide(value) for name, value in answer.headers.items()}
         return answer.status_code, headers, self._secret.hide_in_body(bytes(raw))
 
-    def _read(self, status: int, headers: Mapping[str, str], text: str) -> Completion | Failure:
+    def _read(
+        self, status: int, headers: Mapping[str, str], text: str
+    ) -> Completion | Failure | Pause:
         """What an answer means.
 
         Raises:
@@ -242,6 +277,9 @@ class Tries:
             body = None
         if status == httpx2.codes.OK and isinstance(body, dict) and "choices" not in body:
             status = _status_inside(body)  # some providers report errors in answers that are fine
+        if self._settings.model == PERSON and PAUSED in headers:
+            return Pause(max(retry_after_s(headers, time.time()), _LEAST_PAUSE_S))
+        self._paused = False
         if status != httpx2.codes.OK:
             return self._failed(status, headers, body, text)
         if body is None:
@@ -297,6 +335,11 @@ def _after(found: Completion, failed: list[Failure], seconds: float) -> Completi
     names = tuple(failure.name for failure in before)
     served = replace(found.served, failed_tries=names, seconds=round(seconds, _SECOND_DIGITS))
     return replace(found, served=served)
+
+
+def _empty_one(outcome: Failure | Pause) -> Completion | None:
+    """The completion of a try without a text, if it had one."""
+    return outcome.completion if isinstance(outcome, Failure) else None
 
 
 def _used(served: Served, otherwise: int) -> int:

@@ -143,6 +143,14 @@ def answered(desk: Desk, act: Callable[[int], bool]) -> None:
     assert act(waiting[0]["number"])
 
 
+def pausing(desk: Desk) -> Callable[[int], bool]:
+    def act(_: int) -> bool:
+        desk.pause()
+        return desk.paused
+
+    return act
+
+
 @contextmanager
 def table(
     options: PlayOptions, monkeypatch: pytest.MonkeyPatch
@@ -205,7 +213,7 @@ def test_a_paused_game_goes_on_where_it_was_with_the_same_bot(
         answered(desk, desk.resign)
     with table(options, monkeypatch) as (desk, raised):
         first(desk, moves[:2])
-        answered(desk, lambda _: desk.pause())
+        answered(desk, pausing(desk))
     (left,) = raised
     paused = Path("paused-connect_four-v0-seed5.jsonl")
     assert isinstance(left, PauseGameError)
@@ -218,7 +226,7 @@ def test_a_paused_game_goes_on_where_it_was_with_the_same_bot(
     assert load_transcript(rest) == load_transcript(whole)
 
     with table(options, monkeypatch) as (desk, raised):
-        answered(desk, lambda _: desk.pause())  # before the first move
+        answered(desk, pausing(desk))  # before the first move
     with table(again, monkeypatch) as (desk, raised):
         answered(desk, desk.resign)
     assert raised == []
@@ -260,7 +268,7 @@ def test_resign_asks_twice_and_pause_keeps_the_game(
     options = replace(options, env="nim-v0", seed=3)
     with table(options, monkeypatch) as (desk, raised), desk_server(desk, "127.0.0.1", 0) as url:
         browser.get(url)
-        shown(browser, "#pause:not([hidden])")
+        shown(browser, "#pause")
         browser.execute_script(click, "pause")
         until_shown("the same command with paused-nim-v0-seed3.jsonl instead of nim-v0")
     assert isinstance(raised[0], PauseGameError)

@@ -15,12 +15,19 @@ import pytest
 
 from srl_agents.cli.pages.desk import handler
 from srl_agents.cli.pages.desk.handler import desk_server
-from srl_agents.cli.pages.desk.questions import LEFT_S, MOST_QUESTIONS, RESIGNED, Desk
+from srl_agents.cli.pages.desk.questions import (
+    LEFT_S,
+    MOST_QUESTIONS,
+    RESIGNED,
+    Desk,
+    PausedError,
+)
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, LostReplyError
 from tests.browser import chromium, violations
+from tests.chat_server import chat_server
 from tests.srl_agents.engines.test_endpoint_tries import an_engine, ask
 from tests.training_runs import train_run
 
@@ -152,7 +159,6 @@ def test_who_resigns_gives_up_the_turn_also_where_a_client_asks_for_it_again() -
         with httpx2.Client(base_url=url, trust_env=False) as person:
             assert person.get("/waiting").json()["answered"] == 2
             assert person.post("/resign", json={"number": "1"}).status_code == 400
-            assert person.post("/pause", json={}).status_code == 409
     assert replies == [RESIGNED, RESIGNED, "<action>call</action>"]
 
 
@@ -240,6 +246,68 @@ def test_questions_and_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
+def test_a_pause_stops_the_clock_of_who_asks_and_both_see_it() -> None:
+    """The client gives up after three seconds; the pause is longer."""
+    settings: dict[str, Any] = {"model": "human", "timeout_s": 3.0, "deadline_s": 3.0}
+    lines: list[str] = []
+    with (
+        desk_server(Desk(), "127.0.0.1", 0) as url,
+        httpx2.Client(base_url=url, trust_env=False) as person,
+        an_engine(AtDesk(url), **settings) as engine,  # type: ignore[arg-type]
+    ):
+        engine._say = lines.append
+        assert person.post("/pause", json={}).status_code == 200
+
+        def sit() -> None:
+            until(lambda: bool(waiting(person)))
+            (question,) = waiting(person)
+            shown.append(question["left_s"])
+            time.sleep(3.5)
+            shown.append(person.get("/waiting").json()["paused"])
+            person.post("/go_on", json={})
+            until(lambda: waiting(person)[0]["waited_for"])
+            person.post("/reply", json={"number": question["number"], "reply": "bet"})
+
+        shown: list[Any] = []
+        thread = threading.Thread(target=sit, daemon=True)
+        thread.start()
+        (reply,) = ask(engine)
+        thread.join(timeout=20)
+    assert shown[0] in range(4)
+    assert shown[1] is True
+    assert reply.text == "<action>bet</action>"
+    assert reply.served is not None
+    assert reply.served.failed_tries == ()
+    assert lines == [f"{url}/v1: the person pauses; the clock of this reply stands"]
+
+
+def test_a_question_outlasts_a_pause_and_a_reply_ends_it() -> None:
+    now = [0.0]
+    desk = Desk(clock=lambda: now[0])
+    desk.pause()
+    for _ in range(2):
+        with pytest.raises(PausedError):
+            desk.ask(CHAT, lambda: False)
+        now[0] += 10 * LEFT_S
+    (question,) = desk.waiting()
+    assert question["number"] == 1
+    assert desk.answer(1, "fold")
+    assert not desk.paused
+    assert desk.ask(CHAT, lambda: False) == "<action>fold</action>"
+
+
+def test_only_a_person_can_stop_the_clock() -> None:
+    """Else any server could hold a run for ever."""
+    headers = {"srl-paused": "1", "Retry-After-Ms": "1"}
+    with (
+        chat_server(refusals=[(503, "pausing")] * 9, answer_headers=headers) as server,
+        an_engine(server, retries=1) as engine,
+        pytest.raises(LostReplyError, match="2 server_error"),
+    ):
+        ask(engine)
+
+
+@pytest.mark.slow
 def test_a_draft_survives_a_reload_and_another_tab_until_it_is_sent() -> None:
     desk = Desk()
     with desk_server(desk, "127.0.0.1", 0) as url, chromium() as browser:
@@ -265,6 +333,12 @@ def test_a_draft_survives_a_reload_and_another_tab_until_it_is_sent() -> None:
         assert shows("second", "")
         assert desk._questions[1].reply == "<action>my long reply</action>"
         assert browser.execute_script("return localStorage.length") == 0
+        pause = browser.find_element("id", "pause")
+        for words, button in (("Paused: your games wait", "Go on"), ("0 answered", "Pause")):
+            pause.click()
+            until(lambda button=button: pause.text == button)  # type: ignore[misc]
+            assert violations(browser) == []
+            assert words.replace("0", "1") in browser.find_element("id", "state").text
 
 
 @pytest.mark.slow

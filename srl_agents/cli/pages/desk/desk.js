@@ -17,6 +17,10 @@ function keyOf(chat) {
   return DRAFT + (hash >>> 0).toString(16);
 }
 
+function minutes(seconds) {
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
 function keep() {
   const others = Object.keys(localStorage).filter((key) => key.startsWith(DRAFT) && key !== draft);
   if (others.length > MOST_DRAFTS) others.forEach((key) => localStorage.removeItem(key));
@@ -32,7 +36,8 @@ function show(question, others) {
   }
   const later = others ? `; ${others} more wait` : "";
   const away = question.waited_for ? "" : ", asked by somebody who went away and may come back";
-  part("about").textContent = `Question ${question.number}, waits ${question.waits_s} s${away}${later}`;
+  const limit = question.left_s === null ? "" : `, ${paused ? "the clock stands at" : "for another"} ${minutes(question.left_s)}`;
+  part("about").textContent = `Question ${question.number}, waits ${minutes(question.waits_s)}${limit}${away}${later}`;
   if (shown === question.number) return;
   shown = question.number;
   part("match").textContent = question.match ?? "";
@@ -50,7 +55,7 @@ function show(question, others) {
   (part("reply").value || !first ? part("reply") : first).focus();
 }
 
-let asked = 0, seen = 0, news = "";
+let asked = 0, seen = 0, news = "", paused = false;
 
 async function look() {
   const own = ++asked;
@@ -62,9 +67,11 @@ async function look() {
     const waiting = found.questions.filter((question) => !sent.has(question.number));
     const all = waiting.length + found.more;
     document.title = all ? `(${all}) SRL desk` : "SRL desk";
-    const rest = waiting.length ? "" : "Nobody waits for you. ";
+    paused = found.paused;
+    const idle = waiting.length ? "" : "Nobody waits for you. ";
+    const rest = paused ? "Paused: your games wait until you go on. " : idle;
     part("state").textContent = `${news ? `${news} ` : ""}${rest}${found.answered} answered.`;
-    part("pause").hidden = !found.pausable;
+    part("pause").textContent = paused ? "Go on" : "Pause";
     show(waiting[0], waiting.length - 1 + found.more);
   } catch {
     part("state").textContent = `${news ? `${news} ` : ""}The desk does not answer; was its command ended?`;
@@ -85,17 +92,31 @@ async function submit(reply) {
   return post("/reply", { reply });
 }
 
+async function tell(path, body = {}) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Error((await answer.json()).error.message);
+}
+
+/** Pause, or go on. */
+async function pause() {
+  try {
+    await tell(paused ? "/go_on" : "/pause");
+  } catch (error) {
+    part("fault").textContent = error.message;
+  }
+  await look();
+}
+
 /** Send what the person decided about the question that is shown. */
 async function post(path, body = {}) {
   const [number, key] = [shown, draft];
   sent.add(number);
   try {
-    const answer = await fetch(path, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ number, ...body }),
-    });
-    if (!answer.ok) throw new Error((await answer.json()).error.message);
+    await tell(path, { number, ...body });
     localStorage.removeItem(key);
   } catch (error) {
     sent.delete(number);
@@ -122,7 +143,7 @@ function resign() {
 
 part("form").addEventListener("submit", send);
 part("resign").addEventListener("click", resign);
-part("pause").addEventListener("click", () => post("/pause"));
+part("pause").addEventListener("click", pause);
 part("reply").addEventListener("input", keep);
 part("reply").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) part("form").requestSubmit();

@@ -7,16 +7,18 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import Any
 
 from srl_agents.agents.grammar import HUMAN
-from srl_agents.cli.pages.desk.questions import MOST_QUESTIONS, Desk, DeskFullError
+from srl_agents.cli.pages.desk.questions import MOST_QUESTIONS, Desk, DeskFullError, PausedError
 from srl_agents.closing_server import ClosingServer, serving
+from srl_agents.engines.endpoint.tries import LEFT, PAUSED
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -33,6 +35,9 @@ _FILES = {
     "/desk.css": ("desk", "desk.css", "text/css"),
     "/page.css": ("shared", "page.css", "text/css"),
 }
+_MOST_DIGITS = 8
+_AGAIN_S = 2
+"""Seconds after which a client of a paused desk asks again."""
 _READY = "ready"
 """Reply to a request for one token, with which clients test whether the server answers."""
 
@@ -92,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
                     "more": more,
                     "answered": self.desk.answered,
                     "news": self.desk.tell_news(),
-                    "pausable": self.desk.pausable,
+                    "paused": self.desk.paused and not self.desk.pausable,
                 },
             )
         elif self.path == "/v1/models":
@@ -109,11 +114,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._complete(body)
         elif self.path in ("/reply", "/resign"):
             self._decide(body, resigned=self.path == "/resign")
-        elif self.path == "/pause":
-            if self.desk.pause():
-                self._tell(200, {"taken": True})
-            else:
-                self._refuse(409, "no game is played here that could be continued.")
+        elif self.path in ("/pause", "/go_on"):
+            (self.desk.pause if self.path == "/pause" else self.desk.go_on)()
+            self._tell(200, {"taken": True})
         else:
             self._refuse(404, f"nothing is at {self.path}.")
 
@@ -143,7 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             asked = [{"role": str(m.get("role")), "content": m["content"]} for m in chat]
             try:
-                reply = self.desk.ask(asked, self._gone)
+                reply = self.desk.ask(asked, self._gone, within_s=self._patience_s())
+            except PausedError:
+                self._refuse(503, "the person pauses.", {PAUSED: "1", "Retry-After": str(_AGAIN_S)})
+                return
             except DeskFullError:
                 self._refuse(
                     503, f"{MOST_QUESTIONS} questions wait for the person; ask again later."
@@ -167,6 +173,12 @@ class _Handler(BaseHTTPRequestHandler):
                 "choices": [choice],
             },
         )
+
+    def _patience_s(self) -> float | None:
+        """Seconds that the client waits, where it sends them."""
+        left = self.headers.get(LEFT, "")
+        digits = left.isascii() and left.isdecimal() and len(left) < _MOST_DIGITS
+        return float(left) if digits else None
 
     def _meant_for_here(self) -> bool:
         """Refuse a page from elsewhere whose name was made to stand for this machine."""
@@ -211,19 +223,31 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         return body
 
-    def _refuse(self, status: int, words: str) -> None:
-        self._tell(status, {"error": {"message": words}})
+    def _refuse(
+        self, status: int, words: str, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._tell(status, {"error": {"message": words}}, headers)
 
-    def _tell(self, status: int, body: dict[str, Any]) -> None:
-        self._send(status, plain_json(body).encode(), "application/json")
+    def _tell(
+        self, status: int, body: dict[str, Any], headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._send(status, plain_json(body).encode(), "application/json", headers)
 
-    def _send(self, status: int, content: bytes, kind: str) -> None:
+    def _send(
+        self,
+        status: int,
+        content: bytes,
+        kind: str,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         try:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("X-Content-Type-Options", "nosniff")
             self.send_header("Cache-Control", "no-store")
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
         except OSError:

@@ -27,7 +27,7 @@ class DeskFullError(Exception):
 
 
 class PausedError(Exception):
-    """The person pauses the game."""
+    """The person pauses: the game that is played here ends, and who asks from elsewhere waits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +42,8 @@ class Question:
     waited_for: bool = True
     left_s: float = 0.0
     """When the last one who waited went away."""
+    until_s: float | None = None
+    """When the one who waits gives up, where that is known."""
     reply: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     """What the table has beside the text: ``match``, a line; ``legal``, bodies of moves."""
@@ -65,7 +67,8 @@ class Desk:
     fetched: bool = False
     """Whether a page has fetched the news."""
     pausable: bool = False
-    """Whether the one game that is played here can be saved and continued."""
+    """Whether the one game that is played here can be saved and continued; else a pause lets all who ask
+    wait."""
     paused: bool = False
     _questions: dict[int, Question] = field(default_factory=dict)
     _asked: int = 0
@@ -73,7 +76,12 @@ class Desk:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def ask(
-        self, chat: Chat, gone: Callable[[], bool], about: dict[str, Any] | None = None
+        self,
+        chat: Chat,
+        gone: Callable[[], bool],
+        about: dict[str, Any] | None = None,
+        *,
+        within_s: float | None = None,
     ) -> str | None:
         """The person's reply; None if ``gone`` reports that the client stopped waiting.
 
@@ -81,6 +89,7 @@ class Desk:
             chat: what the person replies to.
             gone: whether the client stopped waiting.
             about: see `Question.about`.
+            within_s: after which the client gives up, where that is known.
 
         Raises:
             DeskFullError: too many questions wait.
@@ -92,15 +101,16 @@ class Desk:
             question = self._left_behind(chat) or self._new(chat, gone)
             question.waited_for, question.gone = True, gone
             question.about = about or {}
+            question.until_s = None if within_s is None else self.clock() + within_s
             while question.reply is None and not gone():
-                self._changed.wait(_LOOK_S)
                 if self.paused:
-                    del self._questions[question.number]
+                    self._leave(question)
                     raise PausedError
+                self._changed.wait(_LOOK_S)
                 if question.gone is not gone:  # who asked again waits for it now
                     return None
             if gone():  # the answer stays for a client that asks again
-                question.waited_for, question.left_s = False, self.clock()
+                self._leave(question)
                 return None
             del self._questions[question.number]
             return question.reply
@@ -115,7 +125,8 @@ class Desk:
                     "number": q.number,
                     "chat": q.chat,
                     "waits_s": round(now_s - q.asked_s),
-                    "waited_for": q.waited_for,
+                    "waited_for": q.waited_for or self.paused,
+                    "left_s": None if q.until_s is None else max(0, round(q.until_s - now_s)),
                     **q.about,
                 }
                 for q in self._questions.values()
@@ -130,6 +141,7 @@ class Desk:
                 return False
             question.reply = reply if OPEN in reply else action(reply.strip())
             self.answered += 1
+            self._go_on()
             self._changed.notify_all()
             return True
 
@@ -143,15 +155,32 @@ class Desk:
             question.reply = RESIGNED
             self._resigned = [*self._resigned, question.chat[-1]["content"]][-_MOST_RESIGNED:]
             self.answered += 1
+            self._go_on()
             self._changed.notify_all()
             return True
 
-    def pause(self) -> bool:
-        """End the game here so that it can be continued; False where it cannot."""
+    def pause(self) -> None:
+        """End the game here so that it can be continued, or let all who ask wait until `go_on`."""
         with self._changed:
-            self.paused = self.paused or self.pausable
+            self.paused = True
             self._changed.notify_all()
-            return self.paused
+
+    def go_on(self) -> None:
+        """End a pause; who asked asks again within seconds. A reply ends it as well."""
+        with self._changed:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self.paused and not self.pausable:
+            self.paused = False
+            for question in self._questions.values():
+                question.left_s = self.clock()
+
+    def _leave(self, question: Question) -> None:
+        """Keep a question for a client that asks again; a game that is saved asks it anew."""
+        if self.pausable:
+            del self._questions[question.number]
+        question.waited_for, question.left_s = False, self.clock()
 
     def tell(self, news: str) -> None:
         """Show a line on the page until the next one."""
@@ -183,7 +212,9 @@ class Desk:
         return next((q for q in alike if not q.waited_for or q.gone()), None)
 
     def _forget(self) -> None:
-        """Drop questions whose clients did not come back."""
+        """Drop questions whose clients did not come back; in a pause all stay."""
+        if self.paused:
+            return
         now_s = self.clock()
         old = [
             q for q in self._questions.values() if not q.waited_for and now_s - q.left_s > LEFT_S

@@ -1,0 +1,264 @@
+"""A board of eight simulated providers: planned, run, killed, continued, published; the plan beside the bill.
+
+    python -m benchmarks.league.providers_week [GAMES ...] [--seeds 2] [--json FILE]
+
+The clock of the providers runs `SPEED` times as fast as ours: latency, daily limits and the times in
+``Retry-After``. The plan is made with the limits as they are, and the run is given the fast ones, so its
+hours are seconds times `SPEED`; the processor time of this machine is in them. Everything is done by the
+commands that a user gives. The run is killed (SIGKILL) when half of its matches are kept.
+
+Adaptive seeds: three of the models play `SHORT_SEEDS` seeds of short games. On orders of these seeds drawn
+anew, the rule of ``--seeds apart`` stops somewhere; ``fixed`` is the smallest number of seeds, decided
+before, that separates a pair as often.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from benchmarks.league.adaptive_seeds import fixed_seeds
+from benchmarks.league.simulated_providers import PROVIDERS, Server, Simulated, serving
+from leaderboards.bundles.adaptive_seeds import earned_by_seed
+from leaderboards.bundles.run import JOURNAL, read_header, read_journal
+from leaderboards.protocol import load_protocol, protocol_names, schedule
+from srl_agents.league.ratings.intervals import compared, looks
+
+SPEED = 400.0
+_DAY_MINUTES = 1440
+REPLY_TOKENS = 12
+"""Of the plan: a mean reply."""
+SHORT = ("nim-v0", "kuhn_poker-v0", "blotto-v0", "connect_four-v0.5x5x3")
+SHORT_SEEDS, ORDERS = 64, 400
+COMMAND = "import sys; from srl_agents.cli.main import main; sys.exit(main())"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a user works: a folder, the variables of the environment, and the agents."""
+
+    folder: Path
+    environment: dict[str, str]
+    agents: list[str]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A command of boards in a process group of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "leaderboard", *words],
+            stdout=subprocess.PIPE, env=self.environment, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, *words: str) -> str:
+        """The output of a command that has to succeed."""
+        process = self.start(*words)
+        output, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"{' '.join(words[:3])} ... ended with {process.returncode}")
+        return output
+
+
+def desk(folder: Path, servers: Sequence[Server], *, fast: bool) -> Desk:
+    """A desk with a providers file.
+
+    Args:
+        folder: to work in.
+        servers: providers that the file lists.
+        fast: whether limits are those of the fast clock.
+    """
+    speed = servers[0].speed if fast else 1.0
+    prices = {
+        s.provider.name: {s.provider.model: {"input": s.provider.input, "output": s.provider.output}}
+        for s in servers
+    }  # fmt: skip
+    providers = {s.provider.name: _entry(s, speed) for s in servers}
+    name = "fast" if fast else "slow"
+    listed = {"date": "2026-11-28", "source": "invented for a simulation", "prices": prices}
+    (folder / "prices.yaml").write_text(yaml.safe_dump(listed))
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"prices": "prices.yaml", "providers": providers}))
+    known = {"SRL_PROVIDERS": str(path), "SRL_KEYS": str(folder / "keys"), "OMP_NUM_THREADS": "1"}
+    agents = [f"--agent={s.provider.name}={s.provider.name}:{s.provider.model}" for s in servers]
+    return Desk(folder, {**os.environ, **known}, agents)
+
+
+def _entry(server: Server, speed: float) -> dict[str, Any]:
+    provider = server.provider
+    daily = provider.listed_per_day or provider.per_day
+    entry: dict[str, Any] = {"url": server.url, "requests_per_minute": daily / _DAY_MINUTES * speed}
+    if provider.thoughts:
+        entry["models"] = {provider.model: {"max_thought_tokens": provider.thoughts}}
+    return entry
+
+
+def kept(run: Path) -> set[str]:
+    """Whole lines of the journals of a run."""
+    lines: set[str] = set()
+    for path in run.glob(f"*/{JOURNAL}"):
+        lines.update(
+            line for line in path.read_text().splitlines(keepends=True) if line[-1] == "\n"
+        )
+    return lines
+
+
+def killed_and_continued(at: Desk, command: Sequence[str], planned: int) -> dict[str, Any]:
+    """Run, kill at half of the planned matches, give the same command again."""
+    out, begun_s = at.folder / "run", time.monotonic()
+    process = at.start(*command)
+    while process.poll() is None and len(kept(out)) < planned / 2:
+        time.sleep(0.2)
+    if process.poll() is not None:
+        raise SystemExit("the run ended before it was killed")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = kept(out)
+    again = at.run(*command)
+    after = kept(out)
+    return {
+        "seconds": time.monotonic() - begun_s,
+        "matches_at_the_kill": len(before),
+        "matches": len(after),
+        "kept_matches_lost": len(before - after),
+        "runs": json.loads(again),
+    }
+
+
+def measured(server: Server, plan: Sequence[dict[str, Any]], runs: Any) -> dict[str, Any]:
+    """One model: the plan, what the board counts, and what the provider charges."""
+    provider, bill = server.provider, server.bill
+    planned = [row for row in plan if row["agent"] == provider.name]
+    usage = [run["endpoints"][provider.name] for run in runs]
+    board = {
+        "requests": sum(one["replies"] for one in usage),
+        "prompt_tokens": sum(one["prompt_tokens"] or 0 for one in usage),
+        "reply_tokens": sum(one["completion_tokens"] or 0 for one in usage),
+        "cost": sum(one["cost"] or 0.0 for one in usage),
+    }
+    names = ("requests", "most_requests", "prompt_tokens", "reply_tokens", "cost", "most_cost")
+    return {
+        "provider": provider.name,
+        "plan": {name: round(sum(row[name] for row in planned), 4) for name in names},
+        "board": {**board, "cost": round(board["cost"], 4)},
+        "bill": {
+            **asdict(bill),
+            "faults": {kind: n for kind, n in bill.faults.items() if kind},
+            "cost": round(bill.cost(provider), 4),
+            "not_on_the_board": bill.written - board["requests"],
+        },
+    }
+
+
+def week(
+    folder: Path, games: Sequence[str], providers: Sequence[Simulated], seeds: int, speed: float = SPEED
+) -> dict[str, Any]:  # fmt: skip
+    """A board from its plan to its site."""
+    with serving(providers, speed) as servers:
+        slow, fast = (desk(folder, servers, fast=fast) for fast in (False, True))
+        common = [*games, f"--seeds={seeds}", *fast.agents]
+        plan = json.loads(slow.run("plan", *common, f"--reply-tokens={REPLY_TOKENS}", "--json"))
+        entry, board, out = (str(folder / name) for name in ("entry", "board", "run"))
+        fast.run("register", *common, "--out", entry)
+        fast.run("draw", entry, "--board", board, "--no-limits")
+        protocols = [load_protocol(name) for name in games]
+        names = [provider.name for provider in providers]
+        matches = sum(len(schedule(p, names, seeds)) for p in protocols)
+        command = ["run", *common, "--tickets", entry, "--out", out, "--json", "--timeout-s=10"]
+        found = killed_and_continued(fast, command, matches)
+        runs = found.pop("runs")
+        rows = [measured(server, plan["agents"], runs) for server in servers]
+    seconds = found["seconds"]
+    fast.run("bundle", out)
+    fast.run("publish", f"{out}/bundles", "--board", board)
+    fast.run("build", "--board", board, "--out", str(folder / "site"))
+    return {
+        "games": len(games), "seeds": seeds, "speed": speed, **found,
+        "hours": {
+            "plan": round(sum(plan["seconds"].values()) / 3600, 2),
+            "run": round(seconds * speed / 3600, 2),
+        },
+        "site_kb": sum(p.stat().st_size for p in (folder / "site").rglob("*") if p.is_file()) >> 10,
+        "models": rows,
+    }  # fmt: skip
+
+
+def adaptive(folder: Path, game: str, providers: Sequence[Simulated]) -> list[dict[str, Any]]:
+    """Adaptive and fixed seeds of each pair in one game."""
+    out = folder / "pairs"
+    with serving(providers, 100 * SPEED) as servers:
+        at = desk(folder, servers, fast=True)
+        at.run(
+            "run", game, "--unregistered", f"--seeds={SHORT_SEEDS}", *at.agents, "--out", str(out)
+        )
+    protocol, names = load_protocol(game), [provider.name for provider in providers]
+    header = read_header(out / game)
+    specs = schedule(protocol, names, header["seeds"])
+    played = [(record.spec, record.result) for record in read_journal(out / game, specs)]
+    earned = earned_by_seed(protocol, names, played, SHORT_SEEDS)
+    return [
+        {"game": game, "pair": [one, other], **stopped(earned[one] - earned[other])}
+        for one, other in combinations(names, 2)
+    ]
+
+
+def stopped(gap_S: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Where the rule stops on orders of the seeds drawn anew with replacement, and fixed seeds beside it."""
+    rng, planned = np.random.default_rng(0), looks(gap_S.size)
+    gap_RS = rng.choice(gap_S, (ORDERS, gap_S.size))
+    seeds, apart = [], []
+    for order in gap_RS:
+        for n in planned:
+            found = compared("one", "other", order[:n], len(planned))
+            if found.apart or n == planned[-1]:
+                seeds.append(n)
+                apart.append(found.apart)
+                break
+    power = float(np.mean(apart))
+    return {
+        "difference": round(float(gap_S.mean()), 4),
+        "apart": round(power, 4),
+        "adaptive": round(float(np.mean(seeds)), 1),
+        "fixed": fixed_seeds(gap_RS, power) if power > 0.1 else None,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("games", nargs="*", help="protocols; all if absent")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--speed", type=float, default=SPEED)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        games = options.games or protocol_names()
+        found = week(Path(place), games, PROVIDERS, options.seeds, options.speed)
+    found["adaptive_seeds"] = []
+    for game in SHORT:
+        with tempfile.TemporaryDirectory() as place:
+            found["adaptive_seeds"] += adaptive(Path(place), game, (*PROVIDERS[:4:3], PROVIDERS[5]))
+    ours, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    used = sum(u.ru_utime + u.ru_stime for u in (ours, children))
+    found["cpu_minutes"] = {"all": round(used / 60, 1), "providers": round(ours.ru_utime / 60, 1)}
+    print(json.dumps(found, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
