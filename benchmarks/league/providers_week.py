@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -34,9 +35,6 @@ import yaml
 
 from benchmarks.league.adaptive_seeds import fixed_seeds
 from benchmarks.league.simulated_providers import PROVIDERS, Server, Simulated, serving
-from leaderboards.bundles.adaptive_seeds import earned_by_seed
-from leaderboards.bundles.run import JOURNAL, read_header, read_journal
-from leaderboards.protocol import load_protocol, protocol_names, schedule
 from srl_agents.league.ratings.intervals import compared, looks
 
 SPEED = 400.0
@@ -45,6 +43,7 @@ REPLY_TOKENS = 12
 """Of the plan: a mean reply."""
 SHORT = ("nim-v0", "kuhn_poker-v0", "blotto-v0", "connect_four-v0.5x5x3")
 SHORT_SEEDS, ORDERS = 64, 400
+JOURNAL = "matches.jsonl"
 COMMAND = "import sys; from srl_agents.cli.main import main; sys.exit(main())"
 
 
@@ -116,7 +115,7 @@ def kept(run: Path) -> set[str]:
 
 
 def killed_and_continued(at: Desk, command: Sequence[str], planned: int) -> dict[str, Any]:
-    """Run, kill at half of the planned matches, give the same command again."""
+    """Run, kill when half as many matches are kept as the models play, give the same command again."""
     out, begun_s = at.folder / "run", time.monotonic()
     process = at.start(*command)
     while process.poll() is None and len(kept(out)) < planned / 2:
@@ -168,14 +167,12 @@ def week(
     """A board from its plan to its site."""
     with serving(providers, speed) as servers:
         slow, fast = (desk(folder, servers, fast=fast) for fast in (False, True))
-        common = [*games, f"--seeds={seeds}", *fast.agents]
+        common = [*(games or ["--all"]), f"--seeds={seeds}", *fast.agents]
         plan = json.loads(slow.run("plan", *common, f"--reply-tokens={REPLY_TOKENS}", "--json"))
         entry, board, out = (str(folder / name) for name in ("entry", "board", "run"))
         fast.run("register", *common, "--out", entry)
         fast.run("draw", entry, "--board", board, "--no-limits")
-        protocols = [load_protocol(name) for name in games]
-        names = [provider.name for provider in providers]
-        matches = sum(len(schedule(p, names, seeds)) for p in protocols)
+        matches = sum(row["matches"] for row in plan["agents"])
         command = ["run", *common, "--tickets", entry, "--out", out, "--json", "--timeout-s=10"]
         found = killed_and_continued(fast, command, matches)
         runs = found.pop("runs")
@@ -185,7 +182,7 @@ def week(
     fast.run("publish", f"{out}/bundles", "--board", board)
     fast.run("build", "--board", board, "--out", str(folder / "site"))
     return {
-        "games": len(games), "seeds": seeds, "speed": speed, **found,
+        "games": len(plan["seconds"]), "seeds": seeds, "speed": speed, **found,
         "hours": {
             "plan": round(sum(plan["seconds"].values()) / 3600, 2),
             "run": round(seconds * speed / 3600, 2),
@@ -203,15 +200,26 @@ def adaptive(folder: Path, game: str, providers: Sequence[Simulated]) -> list[di
         at.run(
             "run", game, "--unregistered", f"--seeds={SHORT_SEEDS}", *at.agents, "--out", str(out)
         )
-    protocol, names = load_protocol(game), [provider.name for provider in providers]
-    header = read_header(out / game)
-    specs = schedule(protocol, names, header["seeds"])
-    played = [(record.spec, record.result) for record in read_journal(out / game, specs)]
-    earned = earned_by_seed(protocol, names, played, SHORT_SEEDS)
+    earned = earned_by_seed(out / game / JOURNAL)
     return [
         {"game": game, "pair": [one, other], **stopped(earned[one] - earned[other])}
-        for one, other in combinations(names, 2)
+        for one, other in combinations(sorted(earned), 2)
     ]
+
+
+def earned_by_seed(journal: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Model -> (S,) mean outcome of its seats per seed, over its matches with bots."""
+    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in journal.read_text().splitlines():
+        match = json.loads(line)[1]
+        models = {name for name in match["seats"] if not name.startswith("bot:")}
+        if len(models) != 1 or len({*match["seats"]}) == 1:
+            continue
+        (model,) = models
+        held = zip(match["seats"], match["result"]["outcomes"], strict=True)
+        found[model][match["seed"]].append(float(np.mean([x for name, x in held if name == model])))
+    seeds = sorted({seed for own in found.values() for seed in own})
+    return {model: np.array([np.mean(own[seed]) for seed in seeds]) for model, own in found.items()}
 
 
 def stopped(gap_S: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -244,8 +252,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        games = options.games or protocol_names()
-        found = week(Path(place), games, PROVIDERS, options.seeds, options.speed)
+        found = week(Path(place), options.games, PROVIDERS, options.seeds, options.speed)
     found["adaptive_seeds"] = []
     for game in SHORT:
         with tempfile.TemporaryDirectory() as place:

@@ -24,7 +24,6 @@ from functools import cache
 from typing import Any, Literal
 
 import srl_envs
-from leaderboards.protocol import load_protocol, protocol_names
 from srl_agents.engines.endpoint.rate_limits import BURST_S
 from srl_envs.turns.bots import bot_of
 
@@ -289,14 +288,15 @@ def reply(provider: Simulated, prompt: str) -> str:
 
 @cache
 def titles() -> dict[str, str]:
-    """Beginning of a game's rules -> the game."""
+    """Beginning of the rules -> the game, of those with several seats."""
     found: dict[str, str] = {}
-    for name in protocol_names():
-        protocol = load_protocol(name)
-        with closing(srl_envs.make(protocol.env, **protocol.env_options)) as env:
+    for name in srl_envs.list_envs():
+        if srl_envs.spec(name).seats == 1:
+            continue
+        with closing(srl_envs.make(name)) as env:
             seen = next(iter(env.reset(seed=0)[0].values()))["text"]
             title = seen.removeprefix(env.header)[:_TITLE]
-        if found.setdefault(title, protocol.env) != protocol.env:
+        if found.setdefault(title, name) != name:
             raise ValueError(f"{name} and {found[title]} begin alike")
     return found
 

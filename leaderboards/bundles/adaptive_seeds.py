@@ -37,7 +37,7 @@ def comparisons(
         seeds: how many.
         count: number of looks that the run may take.
     """
-    earned = earned_by_seed(protocol, entrants, matches, seeds)
+    earned = _earned(protocol, entrants, matches, seeds)
     return [
         compared(one, other, earned[one] - earned[other], count)
         for one, other in combinations(sorted(entrants), 2)
@@ -67,7 +67,7 @@ def stops(
     return most
 
 
-def earned_by_seed(
+def _earned(
     protocol: Protocol, entrants: Sequence[str], matches: Matches, seeds: int
 ) -> Mapping[str, Floats]:
     """Entrant -> (S,) mean outcome of its seats per seed, over its matches with the references."""

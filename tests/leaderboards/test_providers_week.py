@@ -31,7 +31,8 @@ def asked(server: Server, text: str, **more: int) -> httpx2.Response:
 
 
 def test_a_prompt_of_every_game_is_known_and_its_reply_is_always_the_same() -> None:
-    assert set(titles().values()) == {load_protocol(name).env for name in protocol_names()}
+    for name in protocol_names():
+        assert any(title in prompt(name) for title in titles()), name
     strong, weak = (replace(ALDER, shares={bot: 1.0}) for bot in ("strong", "none"))
     assert reply(strong, prompt()) == reply(strong, prompt()) != ""
     with pytest.raises(srl_envs.errors.UnknownPolicyError):
