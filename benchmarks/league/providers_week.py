@@ -1,6 +1,6 @@
 """A board of eight simulated providers: planned, run, killed, continued, published; the plan beside the bill.
 
-    python -m benchmarks.league.providers_week [GAMES ...] [--seeds 2] [--json FILE]
+    python -m benchmarks.league.providers_week [GAMES ...] [--seeds 1] [--json FILE]
 
 The clock of the providers runs `SPEED` times as fast as ours: latency, daily limits and the times in
 ``Retry-After``. The plan is made with the limits as they are, and the run is given the fast ones, so its
@@ -37,7 +37,7 @@ from benchmarks.league.adaptive_seeds import fixed_seeds
 from benchmarks.league.simulated_providers import PROVIDERS, Server, Simulated, serving
 from srl_agents.league.ratings.intervals import compared, looks
 
-SPEED = 400.0
+SPEED = 900.0
 _DAY_MINUTES = 1440
 REPLY_TOKENS = 12
 """Of the plan: a mean reply."""
@@ -195,7 +195,7 @@ def week(
 def adaptive(folder: Path, game: str, providers: Sequence[Simulated]) -> list[dict[str, Any]]:
     """Adaptive and fixed seeds of each pair in one game."""
     out = folder / "pairs"
-    with serving(providers, 100 * SPEED) as servers:
+    with serving(providers, 1000 * SPEED) as servers:
         at = desk(folder, servers, fast=True)
         at.run(
             "run", game, "--unregistered", f"--seeds={SHORT_SEEDS}", *at.agents, "--out", str(out)
@@ -247,7 +247,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("games", nargs="*", help="protocols; all if absent")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--speed", type=float, default=SPEED)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

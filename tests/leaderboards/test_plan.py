@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from leaderboards.bundles import plan
 from leaderboards.bundles.plan import Assumed
 from leaderboards.protocol import load_protocol
 from srl_agents.engines.endpoint.providers import PROVIDERS
+from srl_envs.api.episode import play
 from srl_envs.errors import ConfigError
 from tests.chat_server import MODEL, chat_server
 from tests.leaderboards.command import main
@@ -80,13 +80,12 @@ def test_matches_are_counted_once_for_all_agents(
 ) -> None:
     """No name counts, so eight agents take no longer to plan than one."""
     played: list[int] = []
-    real = plan.play
 
     def counting(*arguments: Any, **options: Any) -> Any:
         played.append(1)
-        return real(*arguments, **options)
+        return play(*arguments, **options)
 
-    monkeypatch.setattr(plan, "play", counting)
+    monkeypatch.setattr("leaderboards.bundles.plan.play", counting)
     agents = [f"--agent=m{k}=openai:m{k}@http://127.0.0.1:9/v1" for k in range(3)]
     rows = planned(capsys, "nim", *agents)["agents"]
     assert len(played) == Assumed().sample
