@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -230,42 +230,3 @@ def is_flat(group: Iterable[Episode]) -> bool:
             for seat in episode.spec.learner_seats:
                 paid[seat].add(episode.trajectories[seat].total_reward)
     return all(len(rewards) < 2 for rewards in paid.values())
-
-
-def needed(order: MatchOrder, episodes: Mapping[str, Episode]) -> list[MatchSpec]:
-    """The matches of an order that have to be played as far as is known: all, and a spare per flat group.
-
-    It is a function of what was played, so a process that begins again goes on alike. The n-th flat group
-    of a learner, spares included, asks for its n-th spare, as long as there are spares.
-
-    Returns:
-        Matches that were played, too; `left` has those that were not.
-    """
-    chosen = list(order.specs)
-    flat: dict[str, int] = defaultdict(int)
-    for group in groups_of(order.specs):
-        flat[_learner(group)] += _known_flat(group, episodes)
-    taken: dict[str, int] = defaultdict(int)
-    for group in groups_of(order.spares):
-        learner = _learner(group)
-        if taken[learner] < flat[learner]:
-            taken[learner] += 1
-            chosen += group
-            flat[learner] += _known_flat(group, episodes)
-    return chosen
-
-
-def left(order: MatchOrder, episodes: Mapping[str, Episode]) -> list[MatchSpec]:
-    """Matches that are needed and were not played."""
-    return [spec for spec in needed(order, episodes) if spec.match_id not in episodes]
-
-
-def _known_flat(group: Group, episodes: Mapping[str, Episode]) -> bool:
-    """Whether all attempts were played, and for nothing."""
-    ended = [episodes[spec.match_id] for spec in group if spec.match_id in episodes]
-    return len(ended) == len(group) and is_flat(ended)
-
-
-def _learner(group: Group) -> str:
-    """Learner that a match was scheduled for: ``train/alice`` and ``refill/alice`` are alice's."""
-    return group[0].schedule.partition("/")[2]

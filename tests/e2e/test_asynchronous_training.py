@@ -17,7 +17,8 @@ from srl_agents.league.store.history import LeagueStore
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.rollouts.buffer import MatchBuffer, left
+from srl_agents.rollouts.buffer import MatchBuffer
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.loop.run import LeagueTraining
 from srl_agents.training.loop.state import CLOCK, FILES
 from tests.chat_server import MODEL, chat_server
@@ -148,7 +149,7 @@ def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_pat
     order, played = buffer.find(2), buffer.played(2)
     played.refresh()
     assert order is not None
-    assert not left(order, played.episodes)
+    assert not Demand(order, None).open(played.episodes)
 
     view = Killing(generation_in=3)
     training = go_on(tmp_path, view)

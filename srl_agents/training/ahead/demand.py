@@ -6,16 +6,15 @@ same, and one that begins again goes on alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts.buffer import MatchOrder, left, needed
-from srl_agents.rollouts.leases import Part, due, parts_of
+from srl_agents.rollouts.buffer import MatchOrder
+from srl_agents.rollouts.leases import Part, Wanted
 from srl_agents.training.parts.forking import Forking, Rounds, answered
 
-Played = Mapping[str, Episode]
-"""Match id -> episode of an order, branches included."""
+Played = dict[str, Episode]
+"""Match id -> episode of an order, branches included; only added to."""
 
 
 class Demand:
@@ -24,73 +23,72 @@ class Demand:
     Args:
         order: of one update.
         forking: branches of the recipe's forks, if it has any.
+        size: most matches of a part; None: those of the order together, and those of each round.
     """
 
-    def __init__(self, order: MatchOrder, forking: Forking | None) -> None:
-        self.order, self._forking = order, forking
+    def __init__(self, order: MatchOrder, forking: Forking | None, size: int | None = None) -> None:
+        self.order, self._forking, self._size = order, forking, size
+        self._first = Wanted(order, size)
         self._rounds: Rounds | None = None
         self._ended = forking is None
-        self._branches: list[dict[str, MatchSpec]] = []
-        """Of each round that is known, by match id."""
+        self._branches: list[Wanted] = []
+        """Of each round that is known; the last one may have matches to play."""
 
     def matches(self, played: Played) -> list[MatchSpec]:
         """Matches from their start: those of the order, and spares for flat groups."""
-        return needed(self.order, played)
+        self._first.see(played)
+        return self._first.specs()
 
     def branches(self, played: Played) -> list[MatchSpec]:
         """Branches of the rounds that are known; the first one is when all matches have ended."""
-        while not self._ended:
-            specs = self._next_round(played)
-            if specs is None:
-                break
-            self._branches.append({spec.match_id: spec for spec in specs})
-        return [spec for specs in self._branches for spec in specs.values()]
+        self._see(played)
+        return [spec for known in self._branches for spec in known.specs()]
+
+    def counts(self, played: Played) -> tuple[int, int]:
+        """Numbers of matches and branches that are known: all, and those that were not played."""
+        self._see(played)
+        known = (self._first, *self._branches)
+        return sum(each.matches for each in known), sum(each.left for each in known)
 
     def left(self, played: Played) -> list[MatchSpec]:
         """What can be played now and was not; empty where the order is finished."""
-        first = left(self.order, played)
-        if first:
-            return first
-        self.branches(played)
-        return [
-            spec for specs in self._branches for name, spec in specs.items() if name not in played
-        ]
+        specs = [*self.matches(played), *self.branches(played)]
+        return [spec for spec in specs if spec.match_id not in played] if self.open(played) else []
 
-    def due(self, played: Played, size: int | None) -> list[Part]:
-        """Parts that can be played now and were not, or not whole; see `srl_agents.rollouts.leases.due`.
+    def open(self, played: Played) -> bool:
+        """Whether something can be played now and was not."""
+        return self.counts(played)[1] > 0
 
-        Args:
-            played: of the order so far.
-            size: most matches of a part; None: those of the order together, and those of each round.
-        """
-        if self.left(played) and not self._branches:
-            return due(self.order, played, len(self.order.specs) if size is None else size)
-        place = len(parts_of(self.order, len(self.order.specs) if size is None else size))
-        found: list[Part] = []
-        for specs in self._branches:
-            own = replace(self.order, specs=tuple(specs.values()), spares=())
-            most = len(specs) if size is None else size
-            found += [
-                replace(part, key=(self.order.number, place + part.key[1]))
-                for part in due(own, played, most)
-            ]
-            place += len(parts_of(own, most))
-        return found
+    def due(self, played: Played) -> list[Part]:
+        """Parts that can be played now and were not, or not whole: `srl_agents.rollouts.leases.Wanted`."""
+        self._see(played)
+        return [part for known in (self._first, *self._branches) for part in known.due()]
+
+    def newly_due(self, played: Played) -> list[Part]:
+        """Parts that are due and were not when this was called before."""
+        self._see(played)
+        return [part for known in (self._first, *self._branches) for part in known.newly_due()]
+
+    def _see(self, played: Played) -> None:
+        """Take in what was played, and begin the rounds whose turn it is."""
+        latest = self._branches[-1] if self._branches else self._first
+        latest.see(played)
+        while not self._ended and not latest.left:
+            specs = self._next_round(played)
+            self._ended = specs is None
+            if specs is not None:
+                own = replace(self.order, specs=tuple(specs), spares=())
+                latest = Wanted(own, self._size, latest.after)
+                latest.see(played)
+                self._branches.append(latest)
 
     def _next_round(self, played: Played) -> list[MatchSpec] | None:
-        """The round behind those that are known; None where there is none, or none yet."""
+        """The round behind those that are known; None where there is none."""
         if self._forking is None:
             return None
         if self._rounds is None:
-            if left(self.order, played):
-                return None
-            whole = [played[spec.match_id] for spec in self.matches(played)]
+            whole = [played[spec.match_id] for spec in self._first.specs()]
             self._rounds = self._forking.rounds(whole, self.order.players)
-            specs = next(self._rounds, None)
-        else:
-            last = self._branches[-1]
-            if not all(name in played for name in last):
-                return None
-            specs = answered(self._rounds, [played[name] for name in last])
-        self._ended = specs is None
-        return specs
+            return next(self._rounds, None)
+        last = self._branches[-1].specs()
+        return answered(self._rounds, [played[spec.match_id] for spec in last])

@@ -189,7 +189,7 @@ class MatchesAhead:
         """Whether an order of an interrupted run can be finished; where weights are gone, it cannot."""
         played = self._buffer.played(order.number)
         played.refresh()
-        if not Demand(order, self._forking).left(played.episodes):
+        if not Demand(order, self._forking).open(played.episodes):
             return True
         try:
             for update in order.updates:
@@ -209,14 +209,14 @@ class MatchesAhead:
             new = played.refresh()
             if new:
                 self._process.heard()
-            wanted = len(demand.matches(played.episodes)) + len(demand.branches(played.episodes))
+            wanted, left = demand.counts(played.episodes)
             if wanted != total:
                 total = wanted
                 self._view.phase(f"update {number}: playing", total)
                 self._view.advance(len(played.episodes))
             else:
                 self._view.advance(new)
-            if not demand.left(played.episodes):
+            if not left:
                 return played
             self._process.check()
             time.sleep(_LOOK_S)

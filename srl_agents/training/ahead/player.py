@@ -136,8 +136,8 @@ class Generator:
             order, played = self._buffer.find(number), self._buffer.played(number)
             played.refresh()
             if order is not None:
-                demand = Demand(order, self._forking)
-                if demand.left(played.episodes):
+                demand = Demand(order, self._forking, self._part_matches or None)
+                if demand.open(played.episodes):
                     return demand
             self._finished.add(number)
         return None
@@ -168,8 +168,7 @@ class Generator:
         """What is played together next: the first part that is not played, or all matches that are not."""
         if self._rollouts.order == "free" and not self._part_matches:
             return demand.left(episodes)
-        parts = demand.due(episodes, self._part_matches or None)
-        return next((part.specs for part in parts), ())
+        return next((part.specs for part in demand.due(episodes)), ())
 
     async def _follow(self) -> None:
         """Let the learners of every new order write from now on."""

@@ -144,9 +144,9 @@ class RayGeneration:
             if order is not None:
                 played = self._buffer.played(number)
                 played.refresh()
-                demand = Demand(order, self._forking)
+                demand = Demand(order, self._forking, self._part)
                 self._orders[number] = (demand, played)
-                self._leases.want(demand.due(played.episodes, self._part))
+                self._leases.want(demand.newly_due(played.episodes))
 
     def _forget_weights(self) -> None:
         named = self._named()
@@ -292,7 +292,9 @@ class RayGeneration:
         new = [each for each in episodes if each.spec.match_id not in played.episodes]
         self._buffer.add(number, new, now_s)
         played.refresh()
-        self._leases.want(demand.due(played.episodes, self._part))
+        whole = all(spec.match_id in played.episodes for spec in part.specs)
+        again = () if whole else (part,)
+        self._leases.want((*demand.newly_due(played.episodes), *again))
         if not self._leases.busy_with(number):
             self._begun.discard(number)
             self._buffer.rest(number, now_s)

@@ -231,10 +231,8 @@ class RunWatch:
             demand = self._demands.get(number)
             if demand is None or demand.order != order:
                 demand = self._demands[number] = Demand(order, forking)
-            specs = (*demand.matches(played.episodes), *demand.branches(played.episodes))
-            wanted = {spec.match_id for spec in specs}
-            done = len(wanted & played.episodes.keys())
-            yield Queue(name=f"matches of update {number}", done=done, whole=len(wanted))
+            whole, left = demand.counts(played.episodes)
+            yield Queue(name=f"matches of update {number}", done=whole - left, whole=whole)
 
     def _people(self, guests: Iterable[str]) -> Iterator[str]:
         """What the desks say at which people are asked (`srl serve human`)."""

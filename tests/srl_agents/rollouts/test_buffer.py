@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -26,8 +25,9 @@ from srl_agents.records import (
     WeightVersion,
 )
 from srl_agents.rollouts import record_frames
-from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, groups_of, is_flat, left, needed
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, is_flat
 from srl_agents.rollouts.record_frames import AddedFrames, add_frame
+from srl_agents.training.ahead.demand import Demand
 from srl_envs.errors import StoreError
 
 ALICE = "alice@3-0123456789abcdef"
@@ -256,33 +256,6 @@ def test_an_unfinished_frame_is_read_when_it_is_whole(tmp_path: Path) -> None:
     assert reader.more() == []
 
 
-@settings(max_examples=25)
-@given(
-    st.lists(st.booleans(), min_size=1, max_size=5),
-    st.lists(st.booleans(), max_size=4),
-    st.randoms(use_true_random=False),
-)
-def test_each_flat_group_asks_for_a_spare_in_whatever_order_matches_end(
-    flat: list[bool], flat_spares: list[bool], chance: random.Random
-) -> None:
-    """And a process that begins anew after every match goes on alike."""
-    order = order_of(len(flat), spares=len(flat_spares))
-    fates = dict(zip([g[0].seed for g in groups_of(order.specs)], flat, strict=True))
-    spare_fates = dict(enumerate(flat_spares))
-    episodes: dict[str, Episode] = {}
-    while matches := left(order, episodes):
-        match = chance.choice(matches)
-        fate = (fates if match.schedule == "train/alice" else spare_fates)[match.seed]
-        episodes[match.match_id] = episode(match, 0.0 if fate else float(match.attempt))
-    used, wanted = 0, sum(flat)
-    while used < min(wanted, len(flat_spares)):
-        wanted += flat_spares[used]
-        used += 1
-    taken = needed(order, episodes)
-    assert set(episodes) == {match.match_id for match in taken}
-    assert taken == [*order.specs, *order.spares[: 2 * used]]
-
-
 def test_a_group_is_flat_where_no_learning_seat_was_paid_differently() -> None:
     first, second = spec(0, 0), spec(0, 1)
     assert is_flat([episode(first, 1.0), episode(second, 1.0)])
@@ -297,7 +270,7 @@ from srl_agents.rollouts.buffer import MatchBuffer, left
 buffer = MatchBuffer(Path(sys.argv[1]), 1)
 order, played = buffer.find(1), buffer.played(1)
 played.refresh()
-for match in left(order, played.episodes):
+for match in Demand(order, None).left(played.episodes):
     buffer.add(1, [Episode(spec=match, trajectories=(), termination='void')], 1.0)
     print(match.match_id, flush=True)
 """
@@ -322,5 +295,5 @@ def test_a_killed_writer_loses_nothing_that_it_kept_and_the_next_one_plays_the_r
     played.refresh()
     assert len(printed) == len(set(printed)) == 1000
     assert set(printed) <= set(played.episodes)
-    rest = left(order, played.episodes)
+    rest = Demand(order, None).left(played.episodes)
     assert len(rest) + len(played.episodes) == len(order.specs)

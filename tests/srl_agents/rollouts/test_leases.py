@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.records import MatchSpec
+from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_agents.rollouts.buffer import MatchOrder
-from srl_agents.rollouts.leases import Leases, Part, parts_of
+from srl_agents.rollouts.leases import Leases, Part, Wanted, parts_of
 from srl_envs.errors import ModelError
 
 ROOT = Path(__file__).parents[3]
@@ -53,6 +54,88 @@ def test_parts_hold_whole_groups_in_order_and_each_match_once(
     assert all(len(places) == 1 for places in homes.values())
 
 
+def paid(match: MatchSpec, reward: float) -> Episode:
+    own = Trajectory(
+        seat=0, policy="a", turns=(), outcome=reward, total_reward=reward, components={}
+    )
+    return Episode(spec=match, trajectories=(own, own), termination="ok")
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_what_is_due_follows_from_what_was_played_whoever_looks_when(data: st.DataObject) -> None:
+    """Two learners' groups end in any order; one reader looks now and then, others come anew."""
+    groups_of_learner = {
+        learner: (data.draw(st.integers(1, 4)), data.draw(st.integers(0, 4))) for learner in "xy"
+    }
+    made: dict[str, list[MatchSpec]] = {"train": [], "refill": []}
+    for at in range(4):
+        for learner, (many, spares) in groups_of_learner.items():
+            for schedule, most in (("train", many), ("refill", spares)):
+                if at < most:
+                    made[schedule] += [
+                        replace(
+                            spec(schedule, at, attempt),
+                            schedule=f"{schedule}/{learner}",
+                            learner_seats=(0,),
+                        )
+                        for attempt in range(2)
+                    ]
+    order = MatchOrder(number=7, specs=tuple(made["train"]), spares=tuple(made["refill"]))
+    flat = {
+        (each.schedule, each.number): data.draw(st.booleans())
+        for each in (*order.specs, *order.spares)
+    }
+    size, place = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 3))
+    first, played, news = Wanted(order, size, place), dict[str, Episode](), list[Part]()
+    while True:
+        late = Wanted(order, size, place)
+        late.see(played)
+        if data.draw(st.booleans()) or not late.left:
+            first.see(played)
+            news += first.newly_due()
+            assert all(each in news for each in first.due())
+            assert (first.matches, first.left) == (late.matches, late.left)
+            assert first.specs() == late.specs()
+            assert first.due() == late.due() == late.newly_due()
+        wanted = expected(order, flat, played)
+        assert late.specs() == wanted
+        left = [each for each in wanted if each.match_id not in played]
+        assert (late.matches, late.left) == (len(wanted), len(left))
+        assert late.due() == [
+            each for each in parts_of(order, size, place) if any(own in left for own in each.specs)
+        ]
+        if not left:
+            break
+        match = data.draw(st.sampled_from(left))
+        won = 0.0 if flat[match.schedule, match.number] else float(match.attempt)
+        played[match.match_id] = paid(match, won)
+    assert len({each.key for each in news}) == len(news)
+    assert {own.match_id for each in news for own in each.specs} <= played.keys()
+
+
+def expected(
+    order: MatchOrder, flat: Mapping[tuple[str, int], bool], played: Mapping[str, Episode]
+) -> list[MatchSpec]:
+    """Counted anew: of each learner's spares one more as long as fewer are chosen than groups are flat."""
+
+    def owed(chosen: list[MatchSpec], learner: str) -> int:
+        known = [each for each in chosen if each.schedule.endswith(learner) and each.attempt == 0]
+        return sum(
+            flat[each.schedule, each.number]
+            and all(replace(each, attempt=attempt).match_id in played for attempt in range(2))
+            for each in known
+        )
+
+    chosen = list(order.specs)
+    for at in range(0, len(order.spares), 2):
+        learner = order.spares[at].schedule[-1]
+        spent = sum(each.schedule == f"refill/{learner}" for each in chosen) // 2
+        if spent < owed(chosen, learner):
+            chosen += order.spares[at : at + 2]
+    return chosen
+
+
 @given(st.data())
 def test_every_part_is_done_once_whoever_dies_or_is_late(data: st.DataObject) -> None:
     """Workers die, expire and finish in any order; parts are wanted again and again meanwhile."""
@@ -76,6 +159,8 @@ def test_every_part_is_done_once_whoever_dies_or_is_late(data: st.DataObject) ->
         held = [p.key for w in range(4) if (p := leases.held(w)) is not None]
         assert len(set(held)) == len(held)
         assert not set(held) & set(done)
+        waiting = leases.waiting + len(held)
+        assert any(leases.busy_with(number) for number in (1, 2, 3)) == (waiting > 0)
     leases.want([p for p in parts if p.key not in done])
     for worker in range(4):
         leases.lost(worker, "over")

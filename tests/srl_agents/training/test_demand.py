@@ -81,27 +81,33 @@ def test_readers_who_come_at_any_moment_find_the_same_branches_and_parts(
     settings: ForkSettings,
 ) -> None:
     forking, known = Forking(settings, 0), dict[str, Episode]()
-    first, parts = Demand(ORDER, forking), dict[tuple[int, int], Part]()
-    while due := first.due(known, 2):
-        late = Demand(ORDER, forking)
-        assert late.due(known, 2) == due
+    first, parts = Demand(ORDER, forking, 2), dict[tuple[int, int], Part]()
+    news: list[Part] = []
+    while due := first.due(known):
+        late = Demand(ORDER, forking, 2)
+        assert late.due(known) == late.newly_due(known) == due
+        news += first.newly_due(known)
+        assert late.counts(known) == first.counts(known)
+        assert first.counts(known)[1] == len(first.left(known)) == len(late.left(known))
         assert late.branches(known) == first.branches(known)
         for part in due:
             assert parts.setdefault(part.key, part) == part
             assert len({(spec.schedule, spec.number) for spec in part.specs}) == 1
         now = due[0].specs[:1] if len(due[0].specs) > 1 else due[0].specs
         known |= {e.spec.match_id: e for e in playing(now, known)}
-        assert due[0] in first.due(known, 2) or now == due[0].specs  # begun, it is due whole
+        assert due[0] in first.due(known) or now == due[0].specs  # begun, it is due whole
         known |= {e.spec.match_id: e for e in playing(due[0].specs, known)}
     specs = [spec for part in parts.values() for spec in part.specs]
     assert {s.match_id for s in specs} == known.keys()
     assert len(specs) == len(known)
+    assert news == [*parts.values()]
+    assert not first.open(known)
 
 
 def test_without_a_size_the_matches_are_one_part_and_each_round_another() -> None:
     demand, known = Demand(ORDER, Forking(ForkSettings(path="sampled"), 0)), dict[str, Episode]()
     sizes: list[int] = []
-    while due := demand.due(known, None):
+    while due := demand.due(known):
         (part,) = due
         assert part.key == (7, len(sizes))
         sizes.append(len(part.specs))

@@ -14,7 +14,8 @@ from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.engines.scripted import Deaths, Latency, ScriptedEngine, key_uniform
 from srl_agents.records import Episode, MatchSpec, TensorHeader, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts
-from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.ahead.player import Generator
 from srl_envs.errors import ModelError, UnknownVersionError
 
@@ -116,7 +117,7 @@ def test_a_process_that_dies_is_followed_by_one_that_plays_the_rest_under_the_sa
     assert 0 < some < 12
     generate(broken.folder, order=how, part_matches=part_matches)
     for each in orders:
-        assert not left(each, played(broken, each.number))
+        assert not Demand(each, None).open(played(broken, each.number))
         assert played(broken, each.number) == played(whole, each.number)
         frames = (broken.folder / f"{each.number:06d}.played.frames").read_bytes()
         assert frames.count(b'"episode"') == len(each.specs)

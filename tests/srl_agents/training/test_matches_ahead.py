@@ -24,7 +24,8 @@ from srl_agents.models.digests import version_of
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate, WeightVersion
-from srl_agents.rollouts.buffer import MatchBuffer, left
+from srl_agents.rollouts.buffer import MatchBuffer
+from srl_agents.training.ahead.demand import Demand
 from srl_agents.training.ahead.orders import MatchesAhead, common_s
 from srl_agents.training.faults.supervised import Supervised
 from srl_agents.training.loop.stages import build
@@ -93,7 +94,7 @@ class Run:
         order, played = self.buffer.find(number), self.buffer.played(number)
         assert order is not None
         self.buffer.begin(number, began_s or time.monotonic())
-        while specs := left(order, played.episodes):
+        while specs := Demand(order, None).left(played.episodes):
             for spec in specs:
                 value = paid(episode(spec))
                 self.buffer.add(number, [episode(spec, value)], time.monotonic())
