@@ -4,14 +4,16 @@
 
 A discrete-event model. One league leases matches, workers play them, one store takes the results, one
 trainer learns and publishes a version that every worker's host fetches. Work grows with the workers: so many
-matches per worker and update, learned from in so many seconds whatever their number. League and store are one
-process, as they write to one file, and serve one request at a time; the trainer's link carries so many bytes
-a second; matches have a heavy tail. A worker's time is playing or one of the waits. Where a design is below
-nine tenths of its own rate with one worker times the workers, the wait that grew most is the bottleneck.
+matches per worker and update. Learning takes one worker's time for all of them where a design has trainers
+enough, else it grows with them. League and store are one process, as they write to one file, and serve one
+request at a time, as does the buffer between generation and learning; the trainer's link carries so many
+bytes a second; matches have a heavy tail. A worker's time is playing or one of the waits. Where a design is
+below nine tenths of its own rate with one worker times the workers, the wait that grew most limits it.
 
 Rates are read from benchmarks/results: seconds of a match and of an update's learning from
 ``processes.json`` (one process), seconds of a store's transaction by its size from
-``league_store_rate.json``, bytes a second between two processes from ``transports.json`` (collective). The
+``league_store_rate.json``, CPU seconds of a short match in the buffer from ``match_buffer.json`` (in
+parts), bytes a second between two processes from ``transports.json`` (collective). The
 seconds of leasing a match are measured at the start. The tail of matches (lognormal, ``--sigma``), the
 round trip between machines and a second machine's link, as fast as the first's, are assumptions.
 """
@@ -35,7 +37,7 @@ from benchmarks.league.store_rate import LEASE_BATCH, LEASED, matches, measure_l
 RESULTS = Path("benchmarks/results")
 UPDATE_MATCHES = 96
 """Of the quickstart's update, which ``processes.json`` is about; per worker here."""
-WAITS = ("league", "store", "weights", "stragglers", "learning")
+WAITS = ("league", "store", "weights", "stragglers", "buffer", "learning")
 """What a worker may wait for; ``stragglers`` is the wait for the last match of an update."""
 
 
@@ -53,6 +55,8 @@ class Rates:
     """Seconds of a store's transaction beside its rows."""
     row_s: float
     """Seconds per match in it."""
+    buffer_s: float
+    """CPU seconds in which a match is written to the buffer and read."""
     link_bytes_per_s: float
     """Bytes per second of the trainer's network link."""
     version_bytes: float
@@ -80,6 +84,8 @@ class Design:
     """Hosts that have a version pass it on, so that their number doubles each time."""
     ahead: int = 0
     """Updates whose matches are played before their turn; 0 waits for the last match and for learning."""
+    trainers: int | None = None
+    """Processes that share an update's rows; None: as many as take one worker's time for all."""
 
 
 DESIGNS = (
@@ -89,6 +95,9 @@ DESIGNS = (
     Design(name="+ a copy per host, relayed", lease=8, grouped=True, hosts_of=8, relayed=True),
     Design(
         name="+ one update ahead", lease=8, grouped=True, hosts_of=8, relayed=True, ahead=1
+    ),
+    Design(
+        name="but one trainer", lease=8, grouped=True, hosts_of=8, relayed=True, ahead=1, trainers=1
     ),
 )  # fmt: skip
 
@@ -119,6 +128,8 @@ def measured(sigma: float, results: Path = RESULTS) -> Rates:
     transports = json.loads((results / "transports.json").read_text())
     sizes = sorted((int(size), 1 / row["per_s"]) for size, row in store.items() if size.isdigit())
     row_s = sizes[-1][1]
+    kept = json.loads((results / "match_buffer.json").read_text())["rows"]
+    short = next(row for row in kept if row["match"] == "short" and row["part"] > 1)
     carried = next(row for row in transports["rows"] if row["kind"] == "collective")
     return Rates(
         match_s=processes["play_s"] / UPDATE_MATCHES,
@@ -126,6 +137,7 @@ def measured(sigma: float, results: Path = RESULTS) -> Rates:
         lease_s=1 / measure_leases(matches(LEASED), LEASE_BATCH)["per_cpu_s"],
         transaction_s=sizes[0][1] - row_s,
         row_s=row_s,
+        buffer_s=short["cpu_ms"] / 1e3,
         link_bytes_per_s=1e6 * carried["mb_per_s"],
         version_bytes=carried["mib"] * 2**20,
         matches=UPDATE_MATCHES,
@@ -215,11 +227,14 @@ class League:
         self._rng = np.random.default_rng([seed, workers])
         self._clock = Clock()
         self._process, self._link = Server(self._clock), Server(self._clock)
+        self._buffer = Server(self._clock)
         self._busy_s, self._writing = {"league": 0.0, "store": 0.0}, False
         self._reports: list[tuple[int, int, Signal]] = []
         self._left = [rates.matches * workers for _ in range(updates)]
         self._unplayed = list(self._left)
+        self._unread = list(self._left)
         self._played = [Signal() for _ in range(updates)]
+        self._read = [Signal() for _ in range(updates)]
         self._learned = [Signal() for _ in range(updates)]
         self._waits: dict[str, float] = defaultdict(float)
         self._playing_s = 0.0
@@ -244,6 +259,7 @@ class League:
             waits=waits,
             busy={
                 **{name: busy_s / self._last_s for name, busy_s in self._busy_s.items()},
+                "buffer": self._buffer.busy_s / self._last_s,
                 "link": self._link.busy_s / self._last_s,
             },
         )
@@ -255,6 +271,9 @@ class League:
                 began = self._clock.now
                 yield "wait", self._played[needs]
                 self._wait("stragglers", began)
+                began = self._clock.now
+                yield "wait", self._read[needs]
+                self._wait("buffer", began)
                 began = self._clock.now
                 yield "wait", self._learned[needs]
                 self._wait("learning", began)
@@ -302,9 +321,17 @@ class League:
             for update, count, stored in batch:
                 yield "fire", stored
                 self._unplayed[update] -= count
+                self._clock.start(self._pass_on(update, count))
                 if not self._unplayed[update]:
                     yield "fire", self._played[update]
         self._writing = False
+
+    def _pass_on(self, update: int, count: int) -> Process:
+        """Let matches through the buffer."""
+        yield "sleep", self._buffer.until_done(count * self._rates.buffer_s)
+        self._unread[update] -= count
+        if not self._unread[update]:
+            yield "fire", self._read[update]
 
     # --- the trainer -------------------------------------------------------------------------
 
@@ -312,10 +339,11 @@ class League:
         rates, design = self._rates, self._design
         hosts = math.ceil(self._workers / design.hosts_of)
         transfers = math.ceil(math.log2(hosts + 1)) if design.relayed else hosts
+        share = 1 if design.trainers is None else self._workers / design.trainers
         for update in range(self._updates):
-            yield "wait", self._played[update]
+            yield "wait", self._read[update]
             self._last_s = self._clock.now
-            yield "sleep", rates.learn_s
+            yield "sleep", rates.learn_s * share
             seconds = transfers * rates.version_bytes / rates.link_bytes_per_s
             self._arrival_s[update] = self._clock.now + self._link.until_done(seconds)
             yield "fire", self._learned[update]
@@ -409,7 +437,7 @@ def main() -> None:
     print(
         f"{'design':>27} {'workers':>7} {'matches/s':>9} {'of linear':>9} {'playing':>7} "
         + " ".join(f"{name:>10}" for name in WAITS)
-        + f" {'bottleneck':>10} {'busy: league':>12} {'store':>6} {'link':>6}"
+        + f" {'bottleneck':>10} {'busy: league':>12} {'store':>6} {'buffer':>6} {'link':>6}"
     )
     for outcome in outcomes:
         print(
@@ -417,7 +445,7 @@ def main() -> None:
             f"{outcome.of_linear:9.0%} {outcome.playing:7.1%} "
             + " ".join(f"{outcome.waits[name]:10.1%}" for name in WAITS)
             + f" {outcome.bottleneck:>10} {outcome.busy['league']:12.1%} "
-            f"{outcome.busy['store']:6.1%} {outcome.busy['link']:6.1%}"
+            f"{outcome.busy['store']:6.1%} {outcome.busy['buffer']:6.1%} {outcome.busy['link']:6.1%}"
         )
     if options.plot:
         plot(outcomes, rates, options.plot)

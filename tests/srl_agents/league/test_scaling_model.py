@@ -14,6 +14,7 @@ FREE = Rates(
     lease_s=0.0,
     transaction_s=0.0,
     row_s=0.0,
+    buffer_s=0.0,
     link_bytes_per_s=1.0,
     version_bytes=0.0,
     matches=4,
@@ -45,6 +46,14 @@ def test_each_wait_is_what_it_costs() -> None:
     ahead = Design(name="ahead", ahead=1)
     hidden = League(replace(FREE, learn_s=2.0), ahead, workers=3, updates=3).run()
     assert hidden.waits["learning"] == 0.0
+    alone = Design(name="alone", trainers=2)
+    shared = League(replace(FREE, learn_s=2.0), alone, workers=3, updates=2).run()
+    assert shared.waits["learning"] == pytest.approx(3 / 11)  # rows of three, shared by two
+    buffer = League(replace(FREE, buffer_s=0.5), PLAIN, workers=4, updates=2).run()
+    assert buffer.waits["buffer"] == pytest.approx(
+        5 / 18
+    )  # four at a time take 2 s, and come every 1 s
+    assert buffer.busy["buffer"] == pytest.approx(16 / 18)
 
 
 @pytest.mark.parametrize(
