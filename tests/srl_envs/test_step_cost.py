@@ -1,5 +1,6 @@
 """What a step may cost, in calls: times depend on the machine, counts do not."""
 
+import gc
 import re
 import sys
 from collections import Counter
@@ -58,11 +59,13 @@ def python_calls(act: Callable[[], object]) -> Counter[str]:
         if event == "call" and not name.endswith("comp>"):  # newer interpreters inline these
             calls[f"{frame.f_code.co_filename}:{name}"] += 1
 
+    gc.disable()  # libraries have functions called at a collection
     sys.setprofile(hook)
     try:
         act()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls
 
 

@@ -394,6 +394,8 @@ def test_each_tier_keeps_apart_what_it_says_and_no_more(
 def test_without_its_rule_a_property_is_lost(
     name: str, folder: Path, without: Callable[..., None]
 ) -> None:
+    if name == "host_paths" and sys.base_prefix.startswith("/usr"):
+        pytest.skip("an interpreter in /usr has the same path on every host")
     rule = RULES[name]
     without(*rule.edits)
     with executor_of(rule.tier, LIMITS) as executor:
