@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -160,6 +161,37 @@ def test_every_import_is_brought_by_the_core_or_an_extra() -> None:
     brought = {module for modules in EXTRAS.values() for module in modules}
     own = {*PRODUCT, *sys.stdlib_module_names}
     assert imported_by_the_packages() - brought - core - own == guests
+
+
+WITHOUT = """
+import importlib, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+for name in {modules!r}:
+    importlib.import_module(name)
+from srl_agents.cli.main import main
+sys.exit(main(["completion", "bash"]))
+"""
+BOARD_ROOMS = ("boards", "bundles", "exploits", "pages", "cli")
+
+
+@pytest.mark.slow
+def test_boards_and_completion_need_the_extra_of_commands_only() -> None:
+    absent = set(EXTRAS["train"]) - set(EXTRAS["cli"])
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for room in BOARD_ROOMS
+        for path in sorted((ROOT / "leaderboards" / room).rglob("*.py"))
+    ]
+    code = WITHOUT.format(absent=absent, modules=modules)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "leaderboard" in done.stdout
 
 
 def test_every_package_says_that_it_is_typed() -> None:

@@ -30,6 +30,17 @@ _KERNEL_KEYS = frozenset(
 """With a value such as ``owner/name`` transformers fetches compiled code from the hub."""
 
 
+def is_complete(folder: Path) -> bool:
+    """Whether the folder has a configuration and all of its weight files."""
+    index = folder / INDEX
+    if not (folder / "config.json").is_file():
+        return False
+    if index.is_file():
+        shards = json.loads(index.read_text())["weight_map"].values()
+        return all((folder / shard).is_file() for shard in shards)
+    return (folder / "model.safetensors").is_file()
+
+
 def require_data(folder: Path) -> None:
     """Refuse a model's folder that would lead to something else than data.
 

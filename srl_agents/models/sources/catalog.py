@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from srl_agents.models.pretrained import require_data
-from srl_agents.models.sources import hub
+from srl_agents.models.pretrained import is_complete, require_data
 from srl_agents.models.sources.shallow import without_layers
 from srl_envs.errors import ModelError, UnknownPolicyError, nearest
 
@@ -33,11 +32,13 @@ def resolve(name: str) -> Path:
         return _NAMED[name]()
     folder = Path(name).expanduser()
     if folder.is_dir():
-        if not hub.is_complete(folder):
+        if not is_complete(folder):
             raise ModelError(f"{folder} holds no config.json with safetensors weights.")
         require_data(folder)
         return folder
     if _HUB_ID.fullmatch(name):
+        from srl_agents.models.sources import hub  # noqa: PLC0415 - of the extra `train`
+
         fetched = hub.fetched(name)
         require_data(fetched)
         return fetched
@@ -50,7 +51,7 @@ def resolve(name: str) -> Path:
 def local_folder(name: str) -> Path | None:
     """Where a model is on this machine already, if it is; nothing is fetched."""
     kept = {"tiny": TINY, "smollm2-135m": cache_folder() / "smollm2-135m"}
-    if name == SHALLOW and hub.is_complete(TINY):
+    if name == SHALLOW and is_complete(TINY):
         kept[SHALLOW] = _shallow()
     folder = kept.get(name) or Path(name).expanduser()
     return folder if folder.is_dir() else None
@@ -79,7 +80,7 @@ def cache_folder() -> Path:
 
 
 def _tiny() -> Path:
-    if not hub.is_complete(TINY):
+    if not is_complete(TINY):
         raise ModelError(
             "the model `tiny` is not in this installation. "
             "Build it with `python -m benchmarks.tiny_model.build`."
@@ -90,7 +91,7 @@ def _tiny() -> Path:
 def _shallow() -> Path:
     """`tiny` without its second layer, which its play survives: a second base for leagues of two."""
     folder = cache_folder() / SHALLOW
-    if not hub.is_complete(folder):
+    if not is_complete(folder):
         without_layers(_tiny(), folder, [1])
     return folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -11,7 +10,7 @@ from huggingface_hub.constants import HF_HUB_CACHE
 from huggingface_hub.errors import HfHubHTTPError
 
 from srl_agents.models.load_bar import LoadBar, on_terminal, shown
-from srl_agents.models.pretrained import INDEX
+from srl_agents.models.pretrained import is_complete
 from srl_envs.errors import ModelError
 
 _HUB_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
@@ -19,17 +18,6 @@ _NO_ANSWER: tuple[type[Exception], ...] = (OSError, ValueError, HfHubHTTPError._
 """What the hub's client raises; the last is the base error of the HTTP library that it uses."""
 _HUB_TIMEOUT_S = 5.0
 """For the hub's first answer; a download that has begun may take as long as it takes."""
-
-
-def is_complete(folder: Path) -> bool:
-    """Whether the folder has a configuration and all of its weight files."""
-    index = folder / INDEX
-    if not (folder / "config.json").is_file():
-        return False
-    if index.is_file():
-        shards = json.loads(index.read_text())["weight_map"].values()
-        return all((folder / shard).is_file() for shard in shards)
-    return (folder / "model.safetensors").is_file()
 
 
 def download(hub_id: str, folder: Path | None = None) -> Path:

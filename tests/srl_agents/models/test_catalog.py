@@ -15,6 +15,7 @@ import pytest
 from srl_agents.engines.embedded.engine import TransformersEngine
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.pretrained import is_complete
 from srl_agents.models.sources import catalog, hub, smollm2
 from srl_envs.errors import ModelError, UnknownPolicyError
 
@@ -69,9 +70,9 @@ def test_a_model_with_a_missing_shard_is_incomplete(tmp_path: Path) -> None:
     index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "one.safetensors").touch()
-    assert not hub.is_complete(tmp_path)
+    assert not is_complete(tmp_path)
     (tmp_path / "two.safetensors").touch()
-    assert hub.is_complete(tmp_path)
+    assert is_complete(tmp_path)
 
 
 def test_an_absent_tiny_names_its_build_script(
