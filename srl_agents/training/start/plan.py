@@ -16,16 +16,16 @@ _DAY_S = 86_400
 
 
 def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool) -> None:
-    """Show the plan's line and how long a promotion gate may take; a run that does not fit begins only
-    when forced.
+    """Show the plan's line and how long a promotion gate may take; a run that does not fit, or would take
+    a processor days, begins only when forced.
 
     Args:
         recipe: what is to be trained here.
         say: shows a line.
-        force: begin although it does not fit.
+        force: begin all the same.
 
     Raises:
-        ConfigError: it does not fit; the text names settings that would.
+        ConfigError: it does not fit, or takes days; the text says what would do.
     """
     if recipe.promotion is not None:
         say(recipe.promotion.line(len(trained_games(recipe))))
@@ -40,10 +40,11 @@ def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool)
     ) as error:  # a kind of model that the planner does not know trains all the same
         say(f"not planned: {error}")
         return
-    say(made.line)
-    if made.fits or force:
-        return
     days = recipe.updates * made.pace.total_s / _DAY_S
+    say(made.line)
+    endless = days > 1 and not target.accelerator and recipe.stop is None
+    if force or (made.fits and not endless):
+        return
     if days > 1:  # advice that makes it fit would not make it end
         raise ConfigError(
             f"{made.line}, {days:,.0f} days in all. Give a smaller model, such as smollm2-135m, or find a "

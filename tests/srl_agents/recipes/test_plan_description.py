@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from srl_agents.cli.eval import EvalOptions, planned
 from srl_agents.cli.plan.recipes import NEEDS, summary
 from srl_agents.cli.plan.run import plan_of
 from srl_agents.cli.train import main as train
+from srl_agents.league.settings import StopSettings
 from srl_agents.memory.architecture import from_config, shipped
 from srl_agents.memory.devices import target_of, this_machine
 from srl_agents.metrics import ConsoleView
@@ -20,6 +22,7 @@ from srl_agents.recipes.loading import SHIPPED, find_recipe, load
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.start import plan as plan_module
+from srl_agents.training.start import plan_target
 from srl_envs import registry
 from srl_envs.errors import ConfigError
 from tests.commit_cases import nightly_but
@@ -126,6 +129,22 @@ def test_no_setting_is_advised_with_which_a_run_would_take_days(
     recipe = replace(load(LeagueRecipe, find_recipe("quickstart-smollm2-135m")), updates=updates)
     with pytest.raises(ConfigError, match=said):
         plan_module.plan_first(recipe, lambda _: None, force=False)
+
+
+@pytest.mark.parametrize(
+    ("device", "stop", "refused"),
+    [("cpu", None, True), ("4GB", None, False), ("cpu", StopSettings(tokens=99), False)],
+)
+def test_a_run_that_fits_and_would_take_a_processor_days_begins_when_forced(
+    device: str, stop: StopSettings | None, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = target_of("4GB") if device != "cpu" else plan_target.target_for("cpu")
+    monkeypatch.setattr(plan_module, "target_for", lambda _: room)
+    tiny = load(LeagueRecipe, find_recipe("quickstart-tiny"))
+    recipe = replace(tiny, updates=10**6, stop=stop)
+    with pytest.raises(ConfigError, match="days in all") if refused else nullcontext():
+        plan_module.plan_first(recipe, lambda _: None, force=False)
+    plan_module.plan_first(recipe, lambda _: None, force=True)
 
 
 @pytest.mark.slow
