@@ -1,10 +1,11 @@
 """Which share of planted weaknesses does the red team find?
 
-    python -m benchmarks.environments.planted_weaknesses [--draws 1] [--seconds 90] [--kind NAME] [--publish]
+    python -m benchmarks.environments.planted_weaknesses [--seconds 90] [--kind NAME] [--publish] [--again]
 
 Every kind of weakness (`weak_games.KINDS`) is planted into a drawn game at a drawn place, and the weak game
 is attacked with the budget of one game. A weakness is found where the attack has a finding of the kind that
 it should have, whose case shows it again in the weak game and not in the same game without the weakness.
+With ``--again`` the published weaknesses that were missed are attacked once more, with another budget.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.environments.weak_games import KINDS, Planted, plant
 from srl_envs.redteam.attack import attack, check_case
-from srl_envs.redteam.betting import interval
 from srl_envs.redteam.budget import Budget
 from srl_envs.redteam.findings import Finding
 
@@ -35,16 +35,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", default=[], help="one or more; all by default")
     parser.add_argument("--publish", action="store_true", help="write the rows to the results")
+    parser.add_argument("--again", action="store_true", help="only what the published rows missed")
     asked = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text())["rows"] if asked.again else []
+    known = {(row["draw"], row["kind"]): row for row in rows}
     for draw in range(asked.draws):
         for kind in asked.kind or KINDS:
+            if asked.again and known[draw, kind]["found"]:
+                continue
             planted = plant(kind, np.random.default_rng([asked.seed, draw, [*KINDS].index(kind)]))
-            rows.append(tried(planted, asked.seed, Budget(seconds=asked.seconds)))
-            sys.stdout.write(json.dumps(rows[-1]) + "\n")
+            found = tried(planted, asked.seed, Budget(seconds=asked.seconds))
+            known[draw, kind] = {"draw": draw, "seconds": asked.seconds, **found}
+            sys.stdout.write(json.dumps(known[draw, kind]) + "\n")
             sys.stdout.flush()
             if asked.publish:
-                publish(rows, asked)
+                publish([*known.values()], asked.seed)
     return 0
 
 
@@ -54,7 +59,8 @@ def tried(planted: Planted, seed: int, budget: Budget) -> dict[str, Any]:
     due = [one for one in report.findings if one.kind in KINDS[planted.kind].found_as]
     shown = next((one for one in due if is_due_to(one, planted)), None)
     return {
-        **asdict(planted), "found": shown is not None, "by": shown.kind if shown else "",
+        "kind": planted.kind, "host": planted.host, "place": planted.place,
+        "found": shown is not None, "by": shown.kind if shown else "",
         "shows": f"{shown.observed} ({shown.detail})".replace(" ()", "") if shown else "",
         "others": sorted({one.kind for one in report.findings} - KINDS[planted.kind].found_as),
         "faults": report.faults, "cpu_s": round(report.spent_s, 1),
@@ -69,16 +75,14 @@ def is_due_to(finding: Finding, planted: Planted) -> bool:
     return check_case(finding.case) is not None and check_case(case) is None
 
 
-def publish(rows: list[dict[str, Any]], asked: argparse.Namespace) -> None:
-    """Write the rows with the share that was found and its interval."""
-    found = [float(row["found"]) for row in rows]
-    share = interval(found, least=0.0, most=1.0)
+def publish(rows: list[dict[str, Any]], seed: int) -> None:
+    """Write the rows, and the share that was found with its exact interval (Clopper and Pearson)."""
+    found = sum(row["found"] for row in rows)
+    share = stats.binomtest(found, len(rows)).proportion_ci()
     data = {
-        "command": "python -m benchmarks.environments.planted_weaknesses "
-        f"--draws {asked.draws} --seconds {asked.seconds:g} --seed {asked.seed}",
-        "found": sum(map(int, found)), "planted": len(rows),
-        "share": share.mean, "low": share.low, "high": share.high,
-        "rows": [{k: v for k, v in row.items() if k not in ("weak", "sound")} for row in rows],
+        "command": f"python -m benchmarks.environments.planted_weaknesses --seed {seed} --publish",
+        "found": found, "planted": len(rows), "share": round(found / len(rows), 3),
+        "low": round(share.low, 3), "high": round(share.high, 3), "rows": rows,
     }  # fmt: skip
     RESULTS.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
