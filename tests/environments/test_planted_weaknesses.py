@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import srl_envs
-from benchmarks.environments import weak_games
+from benchmarks.environments import planted_weaknesses, weak_games
 from benchmarks.environments.planted_weaknesses import is_due_to, tried
 from benchmarks.environments.weak_games import KINDS, Planted, plant
 from srl_envs import gymnasium_ids, registry
@@ -86,3 +87,29 @@ def test_a_weakness_is_found_and_nothing_else_is_credited() -> None:
     finding = next(one for one in report.findings if one.kind == row["by"])
     assert is_due_to(finding, found)
     assert not is_due_to(finding, replace(found, sound=found.weak))
+
+
+def test_what_was_missed_is_attacked_again_and_the_rest_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(planted_weaknesses, "RESULTS", tmp_path / "rows.json")
+    monkeypatch.setattr("sys.argv", ["planted", "--publish", "--seconds", "1"])
+    found = {"one split", "raw messages"}
+    attacked: list[str] = []
+
+    def tried(planted: Planted, seed: int, budget: Budget) -> dict[str, object]:
+        attacked.append(planted.kind)
+        return {"kind": planted.kind, "found": planted.kind in found, "cpu_s": budget.seconds}
+
+    monkeypatch.setattr(planted_weaknesses, "tried", tried)
+    planted_weaknesses.main()
+    assert attacked == [*KINDS]
+    attacked.clear()
+    found.add("a focal move")
+    monkeypatch.setattr("sys.argv", ["planted", "--publish", "--again", "--seconds", "9"])
+    planted_weaknesses.main()
+    assert attacked == [kind for kind in KINDS if kind not in {"one split", "raw messages"}]
+    data = json.loads((tmp_path / "rows.json").read_text())
+    assert (data["found"], data["planted"]) == (3, len(KINDS))
+    assert {row["kind"]: row["seconds"] for row in data["rows"]}["one split"] == 1
+    assert data["low"] < 3 / len(KINDS) < data["high"]
