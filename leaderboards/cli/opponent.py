@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leaderboards.cli.shared.options import BoardAgentOptions, FingerprintOptions
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import ResultOptions
+from srl_agents.cli.options import ResultOptions, meaning
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -24,6 +24,7 @@ sampled follows from the recipe that it plays in.
 
 
 @dataclass(frozen=True, kw_only=True)
+@meaning(out="Write the section to this file; printed if absent.")
 class OpponentOptions(BoardAgentOptions, FingerprintOptions, ResultOptions):
     """The agent to meet, and its board."""
 

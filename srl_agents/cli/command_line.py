@@ -8,6 +8,7 @@ import io
 import os
 import re
 import sys
+import typing
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -71,20 +72,26 @@ def read_options(kind: type[T], *, command: str, description: str, argv: Sequenc
     written = io.StringIO()
     wanted = any(word in _HELP for word in argv)
     wide = contextlib.nullcontext() if wanted else _columns(_WIDE)
+    text = f"{description}\n\n{_EVERYWHERE}"
     try:
         with contextlib.redirect_stderr(written), wide:
-            return tyro.cli(
-                kind,
-                prog=command,
-                description=f"{description}\n\n{_EVERYWHERE}",
-                args=argv,
-                config=(tyro.conf.FlagCreatePairsOff,),
-            )
+            return _parsed(kind, argv, command, text)
     except SystemExit as end:
         if not end.code:
             raise
-        mistake = _removed(command, argv) or _setting(kind, argv) or _mistake(written.getvalue())
+        mistake = (
+            _removed(command, argv)
+            or _setting(kind, argv)
+            or _wrong_value(kind, argv)
+            or _mistake(written.getvalue())
+        )
         raise ConfigError(f"{mistake} See `{command} --help`.") from None
+
+
+def _parsed(kind: type[T], argv: Sequence[str], command: str, text: str) -> T:
+    return tyro.cli(
+        kind, prog=command, description=text, args=argv, config=(tyro.conf.FlagCreatePairsOff,)
+    )
 
 
 @contextlib.contextmanager
@@ -120,6 +127,38 @@ def _setting(kind: Any, argv: Sequence[str]) -> str:
             given = "VALUE" if following.startswith("--") else following or "VALUE"
             return f"no option --{name}. A recipe's setting is changed with --set {plain}={given}."
     return ""
+
+
+def _wrong_value(kind: Any, argv: Sequence[str]) -> str:
+    """What is wrong in what is given, before what is missing; empty where only something is missing."""
+    needed = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is field.default_factory is dataclasses.MISSING
+    ]
+    hints = typing.get_type_hints(kind, include_extras=True)
+    absent: Any = dataclasses.field(default=None, kw_only=True)
+    lenient = dataclasses.make_dataclass(
+        kind.__name__,
+        [(name, _or_none(hints[name]), absent) for name in needed],
+        bases=(kind,),
+        frozen=True,
+    )
+    written = io.StringIO()
+    with contextlib.redirect_stderr(written), _columns(_WIDE):
+        try:
+            _parsed(lenient, argv, "srl", "")
+        except SystemExit:
+            return _mistake(written.getvalue())
+    return ""
+
+
+def _or_none(hint: Any) -> Any:
+    """A type that may be absent, with what is annotated to it."""
+    if typing.get_origin(hint) is not typing.Annotated:
+        return hint | None
+    inside, *notes = typing.get_args(hint)
+    return typing.Annotated[(inside | None, *notes)]
 
 
 def _mistake(box: str) -> str:

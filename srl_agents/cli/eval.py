@@ -21,6 +21,7 @@ from srl_agents.cli.options import (
     ReplyOptions,
     ResultOptions,
     SeedsOptions,
+    meaning,
 )
 from srl_agents.interrupts import EventLoop
 from srl_agents.records import plain_json
@@ -59,6 +60,9 @@ _ADAPTERS, _RECIPE, _PROMPT = "adapters", "recipe.yaml", "prompt.json"
 
 
 @dataclass(frozen=True)
+@meaning(
+    out="Write results and transcripts to this folder; RUN/eval if absent, runs/eval without a run."
+)
 class EvalOptions(
     SeedsOptions, RandomOptions, ReplyOptions, DataOptions, ResultOptions, JSONOptions
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,19 @@ def positional(name: str, metavar: str) -> Callable[[type[T]], type[T]]:
         marker: Any = tyro.conf.Positional
         placed = marker[inherited_hints(kind)[name]]
         kind.__annotations__[name] = Annotated[placed, tyro.conf.arg(metavar=metavar)]
+        return kind
+
+    return changed
+
+
+def meaning(**texts: str) -> Callable[[type[T]], type[T]]:
+    """Help of inherited options, where a command means one thing; stands below ``@dataclass``."""
+
+    def changed(kind: type[T]) -> type[T]:
+        hints = inherited_hints(kind)
+        for name, text in texts.items():
+            kind.__annotations__[name] = Annotated[hints[name], tyro.conf.arg(help=text)]
+            setattr(kind, name, dataclasses.field(default=getattr(kind, name), kw_only=True))
         return kind
 
     return changed
@@ -102,12 +116,7 @@ class ResultOptions:
     """Where a result goes, for commands that have a place of their own for it."""
 
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
-    """Write the result there: a folder, but a file of `srl report`, `srl score` and `srl leaderboard
-    opponent`; `srl league export` requires it. If absent: the folder NAME in the present one for `srl new`
-    and `srl pull`,
-    runs/NAME-seedN for a run, report.html in the first run's folder, eval in the run's folder or runs/eval,
-    RUN/exploits/VERSION[-GAME]-UPDATES-seedN, bundles in the folder of the run of a board, a ticket beside
-    its request; other commands write none."""
+    """Write the result there; what is written, and where to if absent, is in the command's own help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +199,7 @@ class RecipeOptions(SetOptions, DataOptions):
 
 @dataclass(frozen=True, kw_only=True)
 @absent_unless_given("seed")
+@meaning(out="Folder of the run; runs/NAME-seedN if absent.")
 class NewRunOptions(RecipeOptions, RandomOptions, ResultOptions):
     """A recipe, and the run that it becomes."""
 

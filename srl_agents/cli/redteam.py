@@ -17,6 +17,7 @@ from srl_agents.cli.options import (
     RandomOptions,
     ResultOptions,
     SearchBudgetOptions,
+    meaning,
 )
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, file_fault, nearest
@@ -52,6 +53,7 @@ FOUND = 1
 
 
 @dataclass(frozen=True)
+@meaning(out="Write the reports to this folder; if absent, they are only printed.")
 class RedteamOptions(SearchBudgetOptions, RandomOptions, ResultOptions, JSONOptions):
     """Targets to attack, budget and outputs."""
 

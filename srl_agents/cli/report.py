@@ -7,7 +7,7 @@ import webbrowser
 from dataclasses import dataclass
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import ResultOptions, RunsOptions
+from srl_agents.cli.options import ResultOptions, RunsOptions, meaning
 from srl_envs.errors import ConfigError, file_fault
 
 DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
@@ -25,6 +25,7 @@ REPORT = "report.html"
 
 
 @dataclass(frozen=True, kw_only=True)
+@meaning(out="Write the page to this file; report.html in the first run's folder if absent.")
 class ReportOptions(RunsOptions, ResultOptions):
     """Which runs, and where to."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, ResultOptions
+from srl_agents.cli.options import JSONOptions, ResultOptions, meaning
 from srl_agents.records import plain_json
 from srl_agents.rewards.rubric_files import find_rubric
 from srl_agents.yaml_files import read_yaml
@@ -40,6 +40,7 @@ NOT_JUDGED = 1
 
 
 @dataclass(frozen=True)
+@meaning(out="Write each reply's score to this file, one line of JSON each; if absent, nowhere.")
 class ScoreOptions(JSONOptions, ResultOptions):
     """Replies to score, and the rubric."""
 

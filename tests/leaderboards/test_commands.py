@@ -97,6 +97,8 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
         (["run", "nimm-v0", "--out", "x"], "Did you mean 'nim-v0'"),
         (["run", "nim"], "--out"),
         (["run", "nim", "--out", "x", "--seeds", "65"], "nim-v0 has 1 to 64"),
+        (["run", "nim", "--seeds", "abc"], "--seeds 'abc': give a number, apart"),
+        (["run", "nim", "--seeds", "abc", "--out", "x"], "--seeds 'abc': give a number, apart"),
         (["run", "nim", "--out", "x", "--agent", "tinny"], "Did you mean 'tiny'"),
         (["run", "nim", "--out", "x", "--agent", "tiny+y"], "y is not an adapter folder"),
         (["bundle", "nowhere"], "nowhere holds no run"),

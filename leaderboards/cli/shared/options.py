@@ -141,6 +141,9 @@ class EntrantOptions:
     few seeds stay provisional. `apart`, or `apart:N`, adds seeds in --unregistered runs until every two
     agents are apart, up to N."""
 
+    def __post_init__(self) -> None:
+        self.counted()
+
     def counted(self) -> tuple[int | None, str]:
         """Seeds, all if None, and what a run stops at.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import JSONOptions, RepositoryOptions, ResultOptions
+from srl_agents.cli.options import JSONOptions, RepositoryOptions, ResultOptions, meaning
 from srl_agents.records import plain_json
 
 DESCRIPTION = """Fetch what `srl push` shared: a run with its adapters, or a board with its bundles.
@@ -24,6 +24,7 @@ Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
+@meaning(out="Put the folder NAME in this one; in the present one if absent.")
 class PullOptions(RepositoryOptions, ResultOptions, JSONOptions):
     """What to fetch, and where to."""
 

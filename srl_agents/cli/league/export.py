@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import ResultOptions, RunFolderOptions
+from srl_agents.cli.options import ResultOptions, RunFolderOptions, meaning
 from srl_agents.league.store.history import LeagueStore
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
@@ -38,6 +38,7 @@ ROWS = 200_000
 
 
 @dataclass(frozen=True)
+@meaning(out="Write the tables to this folder, absent or empty (required).")
 class ExportOptions(RunFolderOptions, ResultOptions):
     """Store to export, and folder to write to, which must be absent or empty."""
 

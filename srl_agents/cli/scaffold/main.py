@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.cli.options import ResultOptions
+from srl_agents.cli.options import ResultOptions, meaning
 from srl_agents.cli.scaffold.packages import KINDS, write
 
 DESCRIPTION = f"""Write a small package that passes its kit at once; then change what it does.
@@ -27,6 +27,7 @@ Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
+@meaning(out="Write the folder NAME of the package in this one; in the present one if absent.")
 class NewOptions(ResultOptions):
     """What is written, and where."""
 

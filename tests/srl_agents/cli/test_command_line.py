@@ -96,6 +96,8 @@ def test_help_has_an_example_of_the_command(
             f"--seconds: '{'x' * 300}' is not a number.",
         ),
         (("here", "--rounds", "abc"), "--rounds: 'abc' is not a whole number."),
+        (("--rounds", "abc"), "--rounds: 'abc' is not a whole number."),
+        (("--seconds", "0"), "seconds=0.0: give more than 0."),
         (("here", "--limit", "abc"), "--limit: 'abc' is not a whole number."),
         (("here", "--seconds", "0"), "seconds=0.0: give more than 0."),
     ],
