@@ -137,10 +137,9 @@ def _wrong_value(kind: Any, argv: Sequence[str]) -> str:
         if field.default is field.default_factory is dataclasses.MISSING
     ]
     hints = typing.get_type_hints(kind, include_extras=True)
-    absent: Any = dataclasses.field(default=None, kw_only=True)
     lenient = dataclasses.make_dataclass(
         kind.__name__,
-        [(name, _or_none(hints[name]), absent) for name in needed],
+        [(n, _or_none(hints[n]), dataclasses.field(default=None, kw_only=True)) for n in needed],
         bases=(kind,),
         frozen=True,
     )

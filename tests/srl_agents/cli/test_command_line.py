@@ -84,6 +84,14 @@ def test_help_has_an_example_of_the_command(
     assert "--help" in text
 
 
+def test_help_of_out_speaks_of_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, said in (("new", "folder NAME of the package"), ("score", "each reply's score")):
+        assert main([command, "--help"]) == 0
+        text = " ".join(capsys.readouterr().out.partition("options ")[2].replace("│", " ").split())
+        assert said in text
+        assert "`srl " not in text.partition("--out")[2].partition("(default")[0]
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
