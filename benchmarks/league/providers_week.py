@@ -2,6 +2,9 @@
 
     python -m benchmarks.league.providers_week [GAMES ...] [--seeds 1] [--json FILE]
 
+Published: nim-v0 kuhn_poker-v0 connect_four-v0.5x5x3 negotiation-v0 hanabi_mini-v0 codewords_duet-v0
+schema_relay-v0 plan_path-v0 sudoku-v0 solve_and_verify-v0 math_duel-v0 holdem-v0 word_chain-v0.
+
 The clock of the providers runs `SPEED` times as fast as ours: latency, daily limits and the times in
 ``Retry-After``. The plan is made with the limits as they are, and the run is given the fast ones, so its
 hours are seconds times `SPEED`; the processor time of this machine is in them. Everything is done by the
@@ -37,12 +40,12 @@ from benchmarks.league.adaptive_seeds import fixed_seeds
 from benchmarks.league.simulated_providers import PROVIDERS, Server, Simulated, serving
 from srl_agents.league.ratings.intervals import compared, looks
 
-SPEED = 900.0
+SPEED = 1000.0
 _DAY_MINUTES = 1440
 REPLY_TOKENS = 12
 """Of the plan: a mean reply."""
-SHORT = ("nim-v0", "kuhn_poker-v0", "blotto-v0", "connect_four-v0.5x5x3")
-SHORT_SEEDS, ORDERS = 64, 400
+SHORT = ("nim-v0", "math_duel-v0.easy3")
+SHORT_SEEDS, ORDERS = 32, 400
 JOURNAL = "matches.jsonl"
 COMMAND = "import sys; from srl_agents.cli.main import main; sys.exit(main())"
 
@@ -243,6 +246,21 @@ def stopped(gap_S: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
+def used() -> dict[str, float]:
+    """Minutes of processor time so far: of all, and of the simulated providers among them."""
+    ours, children = (
+        resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    everything = sum(u.ru_utime + u.ru_stime for u in (ours, children))
+    return {"all": round(everything / 60, 1), "providers": round(ours.ru_utime / 60, 1)}
+
+
+def keep(found: dict[str, Any], path: Path | None) -> None:
+    """Write what was found so far, where a file is named."""
+    if path:
+        path.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -253,18 +271,14 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         found = week(Path(place), options.games, PROVIDERS, options.seeds, options.speed)
+    found |= {"load_average": os.getloadavg()[2], "cpu_minutes": used()}
+    keep(found, options.json)
     found["adaptive_seeds"] = []
     for game in SHORT:
         with tempfile.TemporaryDirectory() as place:
             found["adaptive_seeds"] += adaptive(Path(place), game, (*PROVIDERS[:4:3], PROVIDERS[5]))
-    ours, children = (
-        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    used = sum(u.ru_utime + u.ru_stime for u in (ours, children))
-    found["cpu_minutes"] = {"all": round(used / 60, 1), "providers": round(ours.ru_utime / 60, 1)}
     print(json.dumps(found, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    keep(found, options.json)
 
 
 if __name__ == "__main__":

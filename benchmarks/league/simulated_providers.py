@@ -64,36 +64,36 @@ class Simulated:
 
 PROVIDERS = (
     Simulated(
-        name="alder", dialect="plain", shares={"strong": 0.95}, input=2.5, output=15, per_day=1000,
+        name="alder", dialect="plain", shares={"strong": 0.95}, input=2.5, output=15, per_day=200,
         faults={"server_error": 0.01},
     ),
     Simulated(
         name="birch", dialect="strict", shares={"strong": 0.7, "middle": 0.3}, input=3, output=15,
-        per_day=600, faults={"refused": 0.01}, characters_per_token=3.6,
+        per_day=120, faults={"refused": 0.01}, characters_per_token=3.6,
     ),
     Simulated(
         name="cedar", dialect="thinker", shares={"strong": 0.5, "middle": 0.5}, input=0.5, output=2.5,
-        per_day=700, thoughts=40, latency_s=4.0, faults={"truncated": 0.02},
+        per_day=140, thoughts=40, latency_s=4.0, faults={"truncated": 0.02},
     ),
     Simulated(
-        name="dogwood", dialect="listed", shares={"middle": 0.95}, input=0.3, output=2.5, per_day=600,
-        listed_per_day=1000, characters_per_token=4.3,
+        name="dogwood", dialect="listed", shares={"middle": 0.95}, input=0.3, output=2.5, per_day=120,
+        listed_per_day=200, characters_per_token=4.3,
     ),
     Simulated(
         name="elm", dialect="inside", shares={"middle": 0.6, "random": 0.35}, input=0.15, output=0.6,
-        per_day=1000, faults={"server_error": 0.03},
+        per_day=200, faults={"server_error": 0.03},
     ),
     Simulated(
-        name="fir", dialect="dated", shares={"random": 0.95}, input=0.1, output=0.4, per_day=700,
-        listed_per_day=800, faults={"cut": 0.02},
+        name="fir", dialect="dated", shares={"random": 0.95}, input=0.1, output=0.4, per_day=140,
+        listed_per_day=160, faults={"cut": 0.02},
     ),
     Simulated(
         name="gorse", dialect="tagged", shares={"middle": 0.5, "random": 0.2}, input=0.05, output=0.2,
-        per_day=900, thoughts=10, faults={"slow": 0.002},
+        per_day=180, thoughts=10, faults={"slow": 0.002},
     ),
     Simulated(
         name="hazel", dialect="silent", shares={"strong": 0.4, "random": 0.2}, input=0.2, output=0.2,
-        per_day=900, faults={"cut": 0.01, "empty": 0.01},
+        per_day=180, faults={"cut": 0.01, "empty": 0.01},
     ),
 )  # fmt: skip
 
