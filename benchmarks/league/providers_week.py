@@ -29,7 +29,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ REPLY_TOKENS = 12
 """Of the plan: a mean reply."""
 SHORT = ("nim-v0", "math_duel-v0.easy3")
 SHORT_SEEDS, ORDERS = 32, 400
+UNLIKE, ALIKE = (0, 3, 5), (0, 1, 2)
+"""Places in `PROVIDERS` of three models that differ much, and of three that differ little."""
 JOURNAL = "matches.jsonl"
 COMMAND = "import sys; from srl_agents.cli.main import main; sys.exit(main())"
 
@@ -274,9 +276,10 @@ def main() -> None:
     found |= {"load_average": os.getloadavg()[2], "cpu_minutes": used()}
     keep(found, options.json)
     found["adaptive_seeds"] = []
-    for game in SHORT:
+    for places, game in product((UNLIKE, ALIKE), SHORT):
         with tempfile.TemporaryDirectory() as place:
-            found["adaptive_seeds"] += adaptive(Path(place), game, (*PROVIDERS[:4:3], PROVIDERS[5]))
+            chosen = [PROVIDERS[k] for k in places]
+            found["adaptive_seeds"] += adaptive(Path(place), game, chosen)
     print(json.dumps(found, indent=1))
     keep(found, options.json)
 
