@@ -53,7 +53,7 @@ class TrainOptions(NewRunOptions, TrialOptions):
     """Train and play on a Ray cluster: auto, local, or HOST:PORT of its head."""
     view: Literal["short", "full"] = "short"
     """What a terminal shows: short, the learners and the progress; full, curves, phases, memory and matches
-    as well. Elsewhere each update is one line."""
+    as well. Elsewhere each update is a line, or several of at most 100 characters."""
 
 
 def main(argv: list[str]) -> int:
@@ -105,7 +105,7 @@ def _say_where(run: Run) -> None:
     folder, exported = run.folder, FOLDERS[run.recipe.parameters]
     print(
         f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
-        f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --schedule eval/final "
+        f"Its leaderboard:\n  srl leaderboard build --store {folder}/league.db --schedule eval/final "
         f"--out {folder}/site\n"
         f"Its curves:  srl report {folder}\n"
         f"Its {exported}:  {folder / exported}"

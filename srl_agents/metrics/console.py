@@ -1,8 +1,9 @@
-"""The live view of a run in the terminal; one line per update where there is none."""
+"""The live view of a run in the terminal; short lines for each update where there is none."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -31,6 +32,10 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _SCORE_BOT = "score_bot:"
 _SHOW_CURSOR = "\x1b[?25h"
 """Control sequence DECTCEM."""
+_LONGEST = 100
+"""Characters of a line where no terminal shows the view."""
+_GLUE = "\0"
+"""Stands for a space at which no line is broken."""
 _SILENT_S = 30.0
 """After so long without a line, a phase prints how far it is, where no terminal shows it."""
 
@@ -219,7 +224,26 @@ def _line(record: Record) -> str:
         ]
         parts.append(f"{learner}: {', '.join(cells)}")
     parts.append(_speed(record.run))
-    return " | ".join(parts)
+    whole = " | ".join(parts)
+    if len(whole) <= _LONGEST:
+        return whole
+    first, second, *others = parts
+    lines = [_broken(f"{first} | {second}"), *(_broken(f"  {part}") for part in others)]
+    return "\n".join(lines)
+
+
+def _broken(text: str) -> str:
+    """A text in lines of at most `_LONGEST` characters, broken behind commas alone."""
+    begin = text[: len(text) - len(text.lstrip())]
+    glued = ", ".join(piece.strip().replace(" ", _GLUE) for piece in text.split(", "))
+    return textwrap.fill(
+        glued,
+        _LONGEST,
+        initial_indent=begin,
+        subsequent_indent=f"{begin}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).replace(_GLUE, " ")
 
 
 def _speed(run: Mapping[str, float]) -> str:

@@ -51,7 +51,7 @@ def chart(title: str, curves: Sequence[Curve], *, width: int, height: int) -> Te
     drawn = Text(title[:width], style="bold", no_wrap=True)
     for row in range(height):
         edge = {0: high, height - 1: low}.get(row)
-        drawn.append(f"\n{'' if edge is None else _short(edge):>{_LABEL}} ", style="not bold")
+        drawn.append(f"\n{'' if edge is None else short_number(edge):>{_LABEL}} ", style="not bold")
         _append_row(drawn, owners[4 * row : 4 * row + 4], [curve.colour for curve in curves])
     begin, end = f"{first:.0f}", f"{last:.0f}"
     below = begin if first == last else f"{begin}{end:>{columns - len(begin)}}"
@@ -111,6 +111,6 @@ def _append_row(text: Text, owners: NDArray[np.intp], colours: Sequence[str]) ->
             text.append(sign, style=f"not bold {colours[owner]}")
 
 
-def _short(value: float) -> str:
+def short_number(value: float) -> str:
     """A number in at most `_LABEL` characters."""
     return f"{value:.3f}" if 0.001 <= abs(value) < 100 or value == 0 else f"{value:.2g}"

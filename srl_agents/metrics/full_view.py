@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from srl_agents.metrics.console import LEARNER_COLUMNS, ConsoleView, bot_scores, sparkline
-from srl_agents.metrics.curves import Curve, chart
+from srl_agents.metrics.curves import Curve, chart, short_number
 from srl_agents.metrics.meetings import Meeting
 from srl_agents.metrics.names import Record
 
@@ -142,21 +143,42 @@ class FullView(ConsoleView):
 def _curves(
     history: Sequence[Mapping[str, Any]], colours: Mapping[str, str], width: int, room: int
 ) -> RenderableType:
-    """As many charts as the room has space for, side by side."""
+    """As many charts as the room has space for, side by side; one line names what never changed."""
+    found = [(title, [*_series(history, metric, colours)]) for metric, title in _CURVES]
+    constant = {title: kept for title, curves in found if (kept := _constant(curves))}
+    below = Text("", no_wrap=True, overflow="ellipsis")
+    if constant:
+        below = Text(
+            f"constant: {' · '.join(f'{title} {kept}' for title, kept in constant.items())}\n",
+            style="dim",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+        room -= 1
     across = max(1, width // _NARROWEST)
     down = 2 if room >= 16 else 1
     height = min(8, room // down - 2)
     if height < 2:
         return Text()
-    shown: list[Text] = []
-    for metric, title in _CURVES:
-        curves = [*_series(history, metric, colours)]
-        if curves and len(shown) < across * down:
-            shown.append(chart(title, curves, width=width // across - 2, height=height))
+    drawn = [one for one in found if one[1] and one[0] not in constant][: across * down]
+    shown = [
+        chart(title, curves, width=width // across - 2, height=height) for title, curves in drawn
+    ]
     grid = Table.grid(padding=(0, 2, 0, 0))
     for at in range(0, len(shown), across):
         grid.add_row(*shown[at : at + across])
-    return Group(grid, Text())
+    return Group(grid, below)
+
+
+def _constant(curves: Sequence[Curve]) -> str:
+    """The values that a metric kept for two updates or more, one per learner; empty where any changed."""
+    kept: list[float] = []
+    for curve in curves:
+        values = {value for value in curve.values if math.isfinite(value)}
+        if len(curve.values) < 2 or len(values) != 1:
+            return ""
+        kept += values
+    return " / ".join(dict.fromkeys(map(short_number, kept)))
 
 
 def _series(

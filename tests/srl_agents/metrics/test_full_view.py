@@ -26,7 +26,9 @@ def record(update: int, learners: int = 2) -> Record:
         "phase/update": 0.2,
     }
     values = {
-        f"learner{n}": {"reward": update / 10 - n / 20, "entropy": 1.0, "invalid_share": 1 / update}
+        f"learner{n}": {
+            "reward": update / 10 - n / 20, "entropy": 1 / update, "invalid_share": 1 / update, "kl": 0.0,
+        }
         for n in range(learners)
     }  # fmt: skip
     return Record(update=update, updates=30, run=run, learners=values)
@@ -71,6 +73,14 @@ def test_a_higher_terminal_shows_more_curves_and_a_small_one_keeps_the_numbers()
     assert "and 4 more" in "\n".join(screen(100, 44, learners=12))
 
 
+def test_a_constant_series_is_named_in_one_line_and_not_drawn() -> None:
+    lines = screen(80, 44)
+    assert [line.strip() for line in lines if "KL from the reference" in line] == [
+        "constant: KL from the reference, nats 0.000"
+    ]
+    assert "constant" not in "\n".join(screen(80, 44, updates=1))
+
+
 def test_nothing_but_the_progress_is_shown_before_the_first_update() -> None:
     assert len(screen(80, 24, updates=0)) == 3
 
@@ -83,10 +93,10 @@ def test_a_continued_run_has_its_earlier_curves_and_an_update_that_came_again_on
     assert [row["update"] for row in view._history] == [1, 2, 3, 4]
 
 
-def test_without_a_terminal_it_is_one_line_per_update() -> None:
+def test_without_a_terminal_it_is_lines_of_text() -> None:
     out = io.StringIO()
     with FullView("run", 30, Console(file=out, width=80)) as view:
-        view.write(record(1))
+        view.write(record(1, learners=1))
         view.met([MET])
     (line,) = out.getvalue().splitlines()
     assert "\x1b" not in line

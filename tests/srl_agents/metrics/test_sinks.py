@@ -51,6 +51,23 @@ def test_without_a_terminal_each_update_is_one_line() -> None:
         assert part in lines[0]
 
 
+def test_without_a_terminal_no_line_is_longer_than_100_characters() -> None:
+    values = dict.fromkeys(("reward", "format", "kl", "entropy", "invalid_share"), 0.5)
+    values |= {"grad_norm": 1.5, "score_start": 0.5, "score_bot:random": 0.75}
+    run = {"tokens_per_s": 100.0, "overlap_s": 1.0, "wait_s": 2.0, "batch_rows": 3.0}
+    out = io.StringIO()
+    with ConsoleView("title", 9000, Console(file=out, width=80)) as view:
+        learners = dict.fromkeys(("alice", "bob"), values)
+        view.write(Record(update=4000, updates=9000, run=run, learners=learners))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("update 4000/9000 | alice: reward +0.500,")
+    assert [line for line in lines if line.startswith("  bob: reward +0.500,")]
+    text = " ".join(line.strip() for line in lines)
+    assert text.count("vs random 75%") == len(learners)
+    assert "training waited 2.0 s" in text
+
+
 def test_without_a_terminal_a_long_phase_says_every_half_minute_how_far_it_is() -> None:
     out, now = io.StringIO(), [0.0]
     with ConsoleView("t", 9, Console(file=out, width=200), clock=lambda: now[0]) as view:
