@@ -34,6 +34,15 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("srl leaderboard verify --lev", {"--level"}),
         ("srl plan kv --tr", {"--trace"}),
         ("srl completion z", {"zsh"}),
+        ("srl docs tut", {"tutorial"}),
+        ("srl docs srl_envs.make_si", {"srl_envs.make_single"}),
+        ("srl play nim-v0 str", {"strong"}),
+        ("srl play nim-v0 strong hu", {"human"}),
+        ("srl play connect_four-v0 connect_", set()),
+        ("srl plan quickstart-tiny --device a100", {"a100-40gb", "a100-80gb"}),
+        ("srl plan my_recipe.yaml --device a100", {"a100-40gb", "a100-80gb"}),
+        ("srl plan kv --device a1", {"a100"}),
+        ("srl plan quickstart-t", {"quickstart-tiny"}),
     ],
 )
 def test_bash_completes(
