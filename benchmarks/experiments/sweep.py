@@ -30,7 +30,10 @@ from srl_agents.records import digest
 
 RUNS = Path("runs/announced")
 LOWEST_PRIORITY = 19
-_RESULTS = ("replies_refused", "reward_collapsed", "never_accepted")
+_RESULTS = (
+    *("replies_refused", "reward_collapsed", "never_accepted", "kl_blown_up"),
+    *("loss_exploded", "gradient_exploded", "weights_exploded"),
+)
 """Faults that stop or roll back a user's run; an arm that collapses has to be measured as it is."""
 _AUTOGROUP = Path("/proc/self/autogroup")
 
