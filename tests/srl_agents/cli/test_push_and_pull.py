@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning"),  # PEFT's
 ]
 ADAPTER = "adapters/alice/adapter_model.safetensors"
-FINGERPRINT = "6f01601c6a0646a0"
+FINGERPRINT = "47118973f3be36d7"
 """Of the board that SRL ships."""
 
 
