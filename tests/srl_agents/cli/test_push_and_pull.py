@@ -53,7 +53,7 @@ def board(tmp_path: Path) -> Path:
     """One game of the board that SRL ships."""
     folder = tmp_path / "games"
     shutil.copytree(PUBLISHED / "nim-v0", folder / "nim-v0")
-    for name in ("board.json", "registrations.jsonl"):
+    for name in ("board.json", "registrations.jsonl", "registrations.head.json"):
         shutil.copy(PUBLISHED / name, folder)
     (folder / ".board.lock").touch()
     return folder
