@@ -266,7 +266,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from srl_agents.records import Episode
-from srl_agents.rollouts.buffer import MatchBuffer, left
+from srl_agents.rollouts.buffer import MatchBuffer
+from srl_agents.training.ahead.demand import Demand
 buffer = MatchBuffer(Path(sys.argv[1]), 1)
 order, played = buffer.find(1), buffer.played(1)
 played.refresh()
