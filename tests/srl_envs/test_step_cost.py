@@ -26,7 +26,7 @@ CALLS = {
     "connect_four-v0": (22, 11), "nim-v0": (21, 10), "kuhn_poker-v0": (26, 14), "blotto-v0": (30, 24),
     "iterated_dilemma-v0": (36, 26),
 }  # fmt: skip
-"""Most calls of Python functions in a usual step, a tenth above the most of any interpreter: of the parallel view,
+"""Most calls of Python functions in a usual step, a tenth above the costliest Python: of the parallel view,
 and of one that reads the texts of the seats on move and nothing else."""
 
 
