@@ -3,7 +3,8 @@
     python -m tests.outside [--keep FOLDER]
 
 Builds a source distribution, a wheel from it, and a virtual environment with an empty HOME in a folder of its
-own. There run the README's Python (a game, and a training of three updates), its board, and every notebook.
+own. There run the README's board, with the extra ``cli`` alone; then, with ``train``, its Python (a game, a
+training of three updates) and every notebook.
 A few minutes; the first command that fails ends it, with its output.
 """
 
@@ -22,7 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
-EXTRAS = "train"
 _SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
 
 
@@ -55,14 +55,18 @@ def build(work: Path) -> Path:
     return wheel
 
 
-def steps(python: Path, work: Path) -> Iterator[Sequence[str]]:
-    """What runs in the new environment, in the order of a user."""
+def boards(python: Path) -> Iterator[Sequence[str]]:
+    """Commands of the README, which need no model."""
+    for words in shell_lines():
+        yield (str(python.with_name(words[0])), *words[1:])
+
+
+def trainings(python: Path, work: Path) -> Iterator[Sequence[str]]:
+    """The README's Python, and the notebooks."""
     for number, program in enumerate(programs()):
         path = work / f"readme_{number}.py"
         path.write_text(program, encoding="utf-8")
         yield (str(python), str(path))
-    for words in shell_lines():
-        yield (str(python.with_name(words[0])), *words[1:])
     for notebook in NOTEBOOKS:
         shutil.copy(notebook, work)
         yield (str(python.with_name("jupyter-execute")), "--timeout=900", notebook.name)
@@ -83,10 +87,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         python = work / "venv/bin/python"
         pip = (str(python), "-m", "pip", "install", "--quiet", "--progress-bar", "off")
         pinned = ("--constraint", str(ROOT / "constraints.txt"))
-        _run(*pip, *pinned, f"{wheel}[{EXTRAS}]", "nbclient", "ipykernel", cwd=work)
-        for step in steps(python, work):
-            print("$", *step, flush=True)
-            _run(*step, cwd=work, home=work / "home")
+        parts = {
+            ("cli",): boards(python),
+            ("train", "nbclient", "ipykernel"): trainings(python, work),
+        }
+        for (extra, *others), steps in parts.items():
+            _run(*pip, *pinned, f"{wheel}[{extra}]", *others, cwd=work)
+            for step in steps:
+                print("$", *step, flush=True)
+                _run(*step, cwd=work, home=work / "home")
     return 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,9 +143,9 @@ class Host(Game[Recorded, tuple[Any, str]]):
 class Bonus(Host):
     """Pays `SHARE` of the outcome for something else than the game."""
 
+    @abstractmethod
     def bonus(self, state: Recorded, seat: int) -> float:
         """What the seat has of it, 0 to 1."""
-        raise NotImplementedError
 
     def returns(self, state: Recorded) -> tuple[float, ...] | None:
         """The game's outcome and the bonus, with the sums of the mode."""

@@ -34,7 +34,7 @@ def match(number: int, turns: int, added: int, written: int) -> Episode:
     seats = []
     for seat in range(2):
         read = tuple(chance.randrange(50_000) for _ in range(added * turns))
-        told = tuple(
+        taken = tuple(
             Turn(
                 turn_index=2 * step + seat, observation="o" * (4 * added), reply="r" * (4 * written),
                 invalid=None, reward=0.5, components={"outcome": 0.5, "format": 0.0}, version=AGENT,
@@ -46,7 +46,7 @@ def match(number: int, turns: int, added: int, written: int) -> Episode:
         )  # fmt: skip
         seats.append(
             Trajectory(
-                seat=seat, policy=AGENT, turns=told, outcome=0.5, total_reward=0.5,
+                seat=seat, policy=AGENT, turns=taken, outcome=0.5, total_reward=0.5,
                 components={"outcome": 0.5},
             )
         )  # fmt: skip

@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
             for part in parts:
                 text = parts[part] if isinstance(parts, dict) else part
                 _add(below.add_parser(part, help=text), options_of(run, [part]))
-            if kind is not None:  # what is no part is a recipe, of any file
+            if kind is not None:  # any other word is a recipe, or its file
                 _add(own, kind, positional=False)
                 for recipe in _recipes():
                     _add(below.add_parser(recipe, help="a recipe"), kind, positional=False)
