@@ -112,6 +112,9 @@ def test_a_step_of_a_shared_game_makes_few_calls(env_id: str) -> None:
         env.advance(joint)
 
     for way, most in zip((env.step, read_and_reply), CALLS[env_id], strict=True):
-        env.reset(seed=4)
-        calls = [python_calls(partial(way, joint)) for joint in episode]
-        assert median(step.total() for step in calls[:-1]) <= most, calls[0]
+        plays = []
+        for _ in range(3):  # libraries' finalizers may run in one of them
+            env.reset(seed=4)
+            plays.append([python_calls(partial(way, joint)) for joint in episode])
+        least = [min(steps, key=Counter.total) for steps in zip(*plays, strict=True)]
+        assert median(step.total() for step in least[:-1]) <= most, least
