@@ -33,12 +33,6 @@ class Board:
         columns = [c for c in range(self.cols) if self.heights[c] < self.rows]
         return sorted(columns, key=lambda c: (abs(c - middle), c))
 
-    def drop(self, column: int) -> Board:
-        """The position after our piece, seen from the other side."""
-        bit = 1 << (column * (self.rows + 1) + self.heights[column])
-        heights = (*self.heights[:column], self.heights[column] + 1, *self.heights[column + 1 :])
-        return Board(self.rows, self.cols, self.k, self.theirs, self.mine | bit, heights)
-
     def wins(self, column: int, stones: int) -> bool:
         """Whether a piece of the owner of ``stones`` in ``column`` makes a line."""
         bit = 1 << (column * (self.rows + 1) + self.heights[column])
@@ -90,8 +84,8 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """Negamax of depth 4."""
-    return _searcher(4, rng)
+    """Negamax of depth 8, which solves positions with at most 14 empty cells."""
+    return _searcher(8, rng, solved=14)
 
 
 def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
@@ -99,39 +93,82 @@ def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
     return _searcher(6, rng)
 
 
-def _searcher(depth: int, rng: np.random.Generator) -> Callable[[str], str]:
+def _searcher(depth: int, rng: np.random.Generator, solved: int = 0) -> Callable[[str], str]:
+    """Plays a move of the highest worth; with ``solved`` empty cells or fewer it looks to the end."""
+
     def act(text: str) -> str:
         board = read_board(text)
-        scored = [
-            (_WIN if board.wins(c, board.mine) else -_negamax(board.drop(c), depth - 1), c)
-            for c in board.open_columns()
-        ]
-        best = max(value for value, _ in scored)
-        return _reply(int(rng.choice([c for value, c in scored if value == best])))
+        search = Search(board.rows, board.cols, board.k)
+        empty = board.rows * board.cols - sum(board.heights)
+        worth = search.moves(
+            board.mine, board.mine | board.theirs, empty if empty <= solved else depth
+        )
+        best = max(worth.values())
+        return _reply(int(rng.choice([c for c, value in worth.items() if value == best])))
 
     return act
 
 
-def _negamax(board: Board, depth: int, alpha: float = -np.inf, beta: float = np.inf) -> float:
-    """Worth of the position for the side on move (``mine``); wins that come sooner count more."""
-    columns = board.open_columns()
-    if not columns:
-        return 0.0
-    if any(board.wins(c, board.mine) for c in columns):
-        return _WIN / 2 + depth
-    if depth == 0:
-        return _shape(board)
-    for column in columns:
-        alpha = max(alpha, -_negamax(board.drop(column), depth - 1, -beta, -alpha))
-        if alpha >= beta:
-            break
-    return alpha
+class Search:
+    """Alpha-beta search on bit boards; see `connect_four.Position.stones`.
 
+    Args:
+        rows: height of the board.
+        cols: its width.
+        k: pieces in a line.
+    """
 
-def _shape(board: Board) -> float:
-    """A small preference for pieces in the middle column, where most lines pass."""
-    column = ((1 << board.rows) - 1) << (board.cols // 2 * (board.rows + 1))
-    return float((board.mine & column).bit_count() - (board.theirs & column).bit_count())
+    def __init__(self, rows: int, cols: int, k: int) -> None:
+        self.rows, self.k = rows, k
+        middle = (cols - 1) / 2
+        columns = sorted(range(cols), key=lambda c: (abs(c - middle), c))
+        column = (1 << rows) - 1
+        self._columns = [(c, 1 << c * (rows + 1), column << c * (rows + 1)) for c in columns]
+        self._middle = column << cols // 2 * (rows + 1)
+        self._known: dict[tuple[int, int, int], tuple[float, float]] = {}
+
+    def moves(self, mine: int, taken: int, depth: int) -> dict[int, float]:
+        """Worth of every open column for the owner of ``mine``, looking ``depth`` moves ahead."""
+        worth = {}
+        for column, base, cells in self._columns:
+            if cell := (taken + base) & cells:
+                if has_line(mine | cell, self.rows, self.k):
+                    worth[column] = _WIN
+                else:
+                    worth[column] = -self._worth(
+                        taken ^ mine, taken | cell, depth - 1, -np.inf, np.inf
+                    )
+        return worth
+
+    def _worth(self, mine: int, taken: int, depth: int, alpha: float, beta: float) -> float:
+        """Worth of the position for the side on move; wins that come sooner count more."""
+        cells = [cell for _, base, mask in self._columns if (cell := (taken + base) & mask)]
+        if not cells:
+            return 0.0
+        theirs = taken ^ mine
+        if any(has_line(mine | cell, self.rows, self.k) for cell in cells):
+            return _WIN / 2 + depth
+        if depth <= 0:
+            return float((mine & self._middle).bit_count() - (theirs & self._middle).bit_count())
+        key = (mine, taken, depth)
+        low, high = self._known.get(key, (-np.inf, np.inf))
+        if low >= beta or low == high:
+            return low
+        if high <= alpha:
+            return high
+        # only a piece in the cell where the other would win can help, wherever there is one
+        threats = [cell for cell in cells if has_line(theirs | cell, self.rows, self.k)]
+        best, bound = -np.inf, alpha
+        for cell in threats[:1] or cells:
+            best = max(best, -self._worth(theirs, taken | cell, depth - 1, -beta, -bound))
+            bound = max(bound, best)
+            if bound >= beta:
+                break
+        self._known[key] = (
+            best if best > alpha else low,
+            best if best < beta else high,
+        )
+        return best
 
 
 def _reply(column: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,12 +15,13 @@ from srl_envs.turns.grammar import action
 _SOLDIERS = re.compile(r"each send (\d+) soldiers")
 _VALUES = re.compile(r"^Field values: ([\d ]+)$", re.MULTILINE)
 _ROUND = re.compile(r"^Round \d+: you sent [\d ]+; other sent ([\d ]+);", re.MULTILINE)
-_ROUNDS_OF_PLAY = 120
+_ROUNDS_OF_PLAY = 400
 """Rounds of fictitious play behind the near-equilibrium."""
-_GUESSES = 30
-"""Spreads of each kind that the strong bot expects; few, so that its answer is hard to foresee."""
-_COPIES = 12
-"""How often it counts a spread that the other has sent."""
+_GUESSES = 60
+"""Random spreads that the strong bot reckons with before it has seen one."""
+_TILT, _LEARNT = 1.0, 1.0
+"""How much the logarithm of a spread's weight grows where it would win all value: against random spreads, and
+against each spread that was sent. More would win more from the careless, and lose more to who foresees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +82,42 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """Best answer to a guess: some near-equilibrium and random spreads, and what the other has sent."""
+    """Draws from a near-equilibrium, more often what does well against random spreads and what was sent.
+
+    It leaves out nothing that the equilibrium has, so no answer is safe, and a decoy moves it little.
+    """
 
     def act(text: str) -> str:
-        view = read_view(text)
-        fields = len(view.values)
-        mixture = _near_equilibrium(view)
-        guesses = [_draw(rng, mixture) for _ in range(_GUESSES)]
-        guesses += [random_spread(rng, view.soldiers, fields) for _ in range(_GUESSES)]
-        guesses += _COPIES * list(view.theirs)
-        expected: dict[Spread, float] = {}
-        for spread in guesses:
-            expected[spread] = expected.get(spread, 0.0) + 1.0
-        return _reply(best_answer(view.values, view.soldiers, expected))
+        return _reply(_drawn(rng, *strong_chances(read_view(text), rng)))
 
     return act
+
+
+def strong_chances(view: View, rng: np.random.Generator) -> tuple[list[Spread], np.ndarray]:
+    """Spreads that the strong bot may send, and their weights."""
+    mixture, fields = _near_equilibrium(view), len(view.values)
+    strangers = [random_spread(rng, view.soldiers, fields) for _ in range(_GUESSES)]
+    gains = _TILT * _mean_gains(view.values, mixture, strangers)
+    if view.theirs:
+        gains += _LEARNT * len(view.theirs) * _mean_gains(view.values, mixture, view.theirs)
+    return list(mixture), np.array(list(mixture.values()), dtype=float) * np.exp(gains)
+
+
+def _mean_gains(
+    values: Spread, mixture: Mapping[Spread, int], sent: Sequence[Spread]
+) -> np.ndarray:
+    """Share of all value that each spread of a mixture wins, less what it loses: mean over ``sent``."""
+    ours_SF, theirs_KF = np.array(list(mixture)), np.array(sent)
+    signs_SKF = np.sign(ours_SF[:, None] - theirs_KF[None])
+    return (signs_SKF @ np.array(values)).mean(axis=1) / sum(values)
 
 
 def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Draws from a near-equilibrium in every round; for rating only."""
 
     def act(text: str) -> str:
-        return _reply(_draw(rng, _near_equilibrium(read_view(text))))
+        mixture = _near_equilibrium(read_view(text))
+        return _reply(_drawn(rng, list(mixture), np.array(list(mixture.values()), dtype=float)))
 
     return act
 
@@ -163,9 +178,7 @@ def fictitious_play(values: Spread, soldiers: int) -> Mapping[Spread, int]:
     return counts
 
 
-def _draw(rng: np.random.Generator, mixture: Mapping[Spread, int]) -> Spread:
-    spreads = list(mixture)
-    weights = np.array(list(mixture.values()), dtype=float)
+def _drawn(rng: np.random.Generator, spreads: Sequence[Spread], weights: np.ndarray) -> Spread:
     return spreads[int(rng.choice(len(spreads), p=weights / weights.sum()))]
 
 

@@ -132,7 +132,7 @@ def _robbed_lately(view: View) -> bool:
 
 
 def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Keeps the plan of `fair_share` as long as all do; after one robbery it takes the limit for good.
+    """Keeps the plan of `fair_share` as long as all do; after one unit too many it takes the limit for good.
 
     Two of the others off the plan, above or below, make saving with them pointless, too.
     """
@@ -140,7 +140,7 @@ def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
     def act(text: str) -> str:
         view = read_view(text)
         rounds = range(1, len(view.past) + 1)
-        broken = any(view.was_robbed(n) or view.was_erratic(n) for n in rounds)
+        broken = any(max(view.excesses(n)) > 0 or view.was_erratic(n) for n in rounds)
         return _reply(view.limit if broken else view.fair_share())
 
     return act

@@ -235,7 +235,7 @@ def after(*rounds: tuple[int, ...]) -> str:
         ([], {"middle": 20, "held_out": 20, "strong": 20}),
         ([(0, 0, 0)], {"middle": 5, "held_out": 5, "strong": 5}),
         ([(0, 0, 0), (0, 5, 0)], {"middle": 20, "held_out": 8, "strong": 20}),
-        ([(0, 0, 0), (0, 1, 0)], {"middle": 4, "held_out": 5, "strong": 4}),
+        ([(0, 0, 0), (0, 1, 0)], {"middle": 4, "held_out": 5, "strong": 20}),
         ([(0, 0, 0), (0, 5, 0), (0, 0, 0), (0, 0, 0)], {"middle": 5, "held_out": 5, "strong": 20}),
         ([(-5, 0, -9)], {"strong": 20}),
         ([(0, 0, -9)], {"strong": 7}),

@@ -211,6 +211,7 @@ def test_bots_stand_in_their_order() -> None:
 
     assert margin("middle", "random", 20) > 0.5
     assert margin("strong", "middle", 8) > 0.3
+    assert margin("strong", "held_out", 6) > 0.3
 
 
 WORDS = st.sampled_from(
