@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import srl_envs
 from benchmarks.environments.bot_matches import Balance, Estimate
@@ -14,6 +16,8 @@ from srl_envs.redteam.search import ITSELF
 
 CHARS_PER_TOKEN = 4
 """Rule of thumb for English, which the page states."""
+SOLVED = Path(__file__).parents[1] / "results/solved_values.json"
+"""Rows of `benchmarks.environments.solved_values`."""
 
 
 class Known(NamedTuple):
@@ -58,6 +62,7 @@ def report(
         "| refused | seeds, games |",
         "|---|---|---|---|---|---|",
         *map(_second_row, balances),
+        *_solved(json.loads(SOLVED.read_text())),
     ]
     for b in balances:
         lines += ["", f"## {b.env}", "", f"{b.seeds} seeds; row among columns.", "", *_matrix(b)]
@@ -159,6 +164,26 @@ def _unmeasured(balances: Sequence[Balance]) -> list[str]:
         env_id for env_id in srl_envs.list_envs() if "/" not in env_id and env_id not in known
     ]
     return ["", f"Not measured yet: {', '.join(missing)}."] if missing else []
+
+
+def _solved(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The bots beside solutions, where a game of this size has one."""
+    return [
+        "",
+        "## Beside solvers",
+        "",
+        "`python -m benchmarks.environments.solved_values --publish`. Chances of bots that draw are counted "
+        "in hundreds of replies, which makes them look a little easier to exploit than they are.",
+        "",
+        "| game | measure | solved by | solution | bots |",
+        "|---|---|---|--:|---|",
+        *(
+            f"| `{row['game']}` | {row['measure']} | {row['solver']} | {row['solution']:.3f} | "
+            + "<br>".join(f"{name} {value:.3f}" for name, value in row["bots"].items())
+            + " |"
+            for row in rows
+        ),
+    ]
 
 
 def _matrix(b: Balance) -> list[str]:

@@ -144,3 +144,19 @@ def test_what_is_published_is_in_step() -> None:
     written = balance.REPORT.read_text()
     body = balance_page.report(known, "").split("\n", 4)[4]
     assert written.endswith(body), "run `python -m benchmarks.environments.balance --rewrite`"
+
+
+def test_no_shipped_bot_is_clearly_stronger_than_strong() -> None:
+    """Face to face where seats compete: to win more from the weak does not count; else in all company.
+
+    With a hundred comparisons, an interval of 99.9 % counts, 1.7 times as wide as the published ones.
+    """
+    for row in json.loads(balance.RESULTS.read_text())["environments"].values():
+        if row["mode"] == "competitive":
+            least, others = 0.0, row["beside_strong"]
+        else:
+            others = dict(row["ladder"])
+            strong = others.pop("strong")
+            least = strong["mean"] + 1.7 * strong["half"]
+        above = [bot for bot, one in others.items() if one["mean"] - 1.7 * one["half"] > least]
+        assert not above, row["env"]
