@@ -135,6 +135,18 @@ def test_the_look_ahead_beats_a_bot_that_can_be_beaten(
     assert all(gain >= 0.0 for gain in found) or bot == "greedy"
 
 
+def test_no_shipped_bot_earns_clearly_more_than_the_strong_one_in_any_game() -> None:
+    """Over all company, each bot in turn."""
+    games = json.loads(balance.RESULTS.read_text())["environments"].values()
+    clearly = [
+        (b.env, bot)
+        for b in map(balance.loaded, games)
+        for bot, found in b.ladder.items()
+        if found.mean - found.half > b.ladder["strong"].mean + b.ladder["strong"].half
+    ]
+    assert clearly == []
+
+
 def test_what_is_published_is_in_step() -> None:
     data = json.loads(balance.RESULTS.read_text())
     known = [balance.loaded(entry) for entry in data["environments"].values()]
