@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -33,6 +34,10 @@ _NEEDED = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets and that a process needs if it is one of several."""
 _PATIENCE = timedelta(hours=2)
 """For the slowest process of an update; torchrun ends all when one dies."""
+
+
+class LostProcessError(ModelError):
+    """Another process of the run is gone."""
 
 
 class Processes:
@@ -125,7 +130,7 @@ class Processes:
 
         Raises:
             ModelError: what another process gave cannot be read.
-            RuntimeError: another process is gone.
+            LostProcessError: another process is gone.
         """
         if self._group is None:
             return [value]
@@ -137,6 +142,27 @@ class Processes:
             from_bytes(given[:length].numpy().tobytes())
             for given, length in zip(self._all(padded), lengths, strict=True)
         ]
+
+    def from_first(self, value: Any) -> Any:
+        """What the first process gives, in all of them.
+
+        Args:
+            value: see `to_bytes`; in other processes it is not read.
+
+        Raises:
+            ModelError: what it gave cannot be read.
+            LostProcessError: another process is gone.
+        """
+        if self._group is None:
+            return value
+        own = to_bytes(value) if self.first else b""
+        length = torch.tensor([len(own)])
+        self._share(length)
+        given = torch.zeros(int(length), dtype=torch.uint8)
+        if self.first:
+            given = torch.frombuffer(bytearray(own), dtype=torch.uint8)
+        self._share(given)
+        return value if self.first else from_bytes(given.numpy().tobytes())
 
     def interleave(self, mine: Sequence[T]) -> list[T]:
         """Results of work that was shared out by `mine`, in the order of its numbers."""
@@ -172,7 +198,8 @@ class Processes:
         ]
         flat = torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
         if self._group is not None and len(flat):
-            self._group.allreduce([flat]).wait()
+            with _others_there():
+                self._group.allreduce([flat]).wait()
         split = torch.split_with_sizes(flat, [shapes[name].numel() for name in sorted(shapes)])
         return {
             name: part.reshape(shapes[name])
@@ -203,8 +230,26 @@ class Processes:
 
     def _all(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         given = [torch.zeros_like(tensor) for _ in range(self.size)]
-        self._group.allgather([given], [tensor]).wait()
+        with _others_there():
+            self._group.allgather([given], [tensor]).wait()
         return given
+
+    def _share(self, tensor: torch.Tensor) -> None:
+        """Let all have the first process's."""
+        with _others_there():
+            self._group.broadcast(tensor, 0).wait()
+
+
+@contextmanager
+def _others_there() -> Iterator[None]:
+    """Inside, the end of another process is an error of ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = str(error).strip().splitlines()
+        raise LostProcessError(
+            f"another process of this run is gone ({words[0] if words else type(error).__name__})."
+        ) from error
 
 
 def take_own_gpu(device: str, number: int) -> None:

@@ -17,8 +17,15 @@ from pathlib import Path
 
 from srl_agents.caching.simulation.traces import Request
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
-from srl_agents.rollouts.record_frames import AddedFrames, add_frame, read_record
-from srl_envs.errors import StoreError, file_fault
+from srl_agents.rollouts.record_frames import (
+    AddedFrames,
+    Framed,
+    add_frame,
+    frame_of,
+    read_frames,
+    read_record,
+)
+from srl_envs.errors import ModelError, StoreError, file_fault
 
 _ORDER, _PLAYED = ".order.json", ".played.frames"
 _NUMBER = re.compile("[0-9]{6,}")
@@ -56,7 +63,8 @@ class MatchOrder:
 class Played:
     """Matches of one order that were played so far, for one reader."""
 
-    frames: AddedFrames
+    frames: AddedFrames | None = None
+    """File that they are added to; None for a reader of what it receives."""
     episodes: dict[str, Episode] = field(default_factory=dict)
     """Match id -> its episode."""
     requests: dict[str, list[Request]] = field(default_factory=dict)
@@ -68,16 +76,36 @@ class Played:
 
     def refresh(self) -> int:
         """Read what was added; returns the number of matches that are new."""
+        return 0 if self.frames is None else self._take(self.frames.more())
+
+    def take(self, frames: bytes) -> int:
+        """Read matches that are not in the reader's file; returns the number of those that are new.
+
+        Args:
+            frames: from `frames_of`, or a buffer's file.
+
+        Raises:
+            ModelError: it is not made of whole frames.
+        """
+        values, read = read_frames(frames)
+        if read != len(frames):
+            raise ModelError(
+                "matches arrived damaged, or in frames of another installation. Give all machines one "
+                "version of SRL and pyarrow."
+            )
+        return self._take(values)
+
+    def _take(self, values: Iterable[Framed]) -> int:
         before = len(self.episodes)
-        for framed in self.frames.more():
+        for framed in values:
             plain = framed.plain
             if "began" in plain:
                 self.rounds.append([plain["began"], plain["began"]])
                 self.resting = False
                 continue
-            if self.rounds:
+            if self.rounds and "ended" in plain:
                 self.rounds[-1][1] = max(self.rounds[-1][1], plain["ended"])
-            self.resting = "episode" not in plain
+            self.resting = not ("episode" in plain or plain.get("goes_on"))
             if "episode" in plain:
                 episode = framed.record(Episode, plain["episode"])
                 name = episode.spec.match_id
@@ -206,12 +234,34 @@ class MatchBuffer:
         if rows:
             add_frame(self._path(number, _PLAYED), rows)
 
+    def add_frames(self, number: int, frames: bytes, now_s: float) -> None:
+        """Keep matches that ended elsewhere, as they arrived.
+
+        Args:
+            number: of their order.
+            frames: from `frames_of`.
+            now_s: `time.monotonic` seconds of this machine.
+        """
+        add_frame(self._path(number, _PLAYED), [{"ended": now_s, "goes_on": True}], before=frames)
+
+    def frames(self, number: int) -> bytes:
+        """All that was played of an order until now, for another process to `Played.take`."""
+        try:
+            return self._path(number, _PLAYED).read_bytes()
+        except FileNotFoundError:
+            return b""
+
     def rest(self, number: int, now_s: float) -> None:
         """Note that nothing of an order is being played any more."""
         add_frame(self._path(number, _PLAYED), [{"ended": now_s}])
 
     def _path(self, number: int, kind: str) -> Path:
         return self.folder / f"{number:06d}{kind}"
+
+
+def frames_of(episodes: Sequence[Episode]) -> bytes:
+    """Matches as the frames in which a buffer keeps them; without times, as each machine has its own."""
+    return frame_of([{"episode": each, "requests": ()} for each in episodes]) if episodes else b""
 
 
 def groups_of(specs: Sequence[MatchSpec]) -> list[Group]:

@@ -177,32 +177,47 @@ class AddedFrames:
         with self._path.open("rb") as file:
             file.seek(self._offset)
             added = file.read()
-        values: list[Framed] = []
-        read = at = 0
-        while (at := added.find(_MARK, at)) >= 0:
-            content = _checked(added, at)
-            if content is None:
-                at += 1
-            else:
-                values += _unpacked(content)
-                read = at = at + _HEAD.size + len(content)
+        values, read = read_frames(added)
         self._offset += read
         return values
 
 
-def add_frame(path: Path, rows: Sequence[Row]) -> None:
-    """Add values by one write, behind whatever a killed process left unfinished.
+def read_frames(added: bytes) -> tuple[list[Framed], int]:
+    """The values of the frames that are whole, and the bytes up to the end of the last of them."""
+    values: list[Framed] = []
+    read = at = 0
+    while (at := added.find(_MARK, at)) >= 0:
+        content = _checked(added, at)
+        if content is None:
+            at += 1
+        else:
+            values += _unpacked(content)
+            read = at = at + _HEAD.size + len(content)
+    return values, read
 
-    A kill of the process loses nothing that was added. What a crash of the machine loses is played
-    again, so nothing waits for the disk.
-    """
+
+def frame_of(rows: Sequence[Row]) -> bytes:
+    """Values as one frame."""
     try:
         content = _packed(rows, columns=True)
     except OverflowError:  # a number that no column has bits for
         content = _packed(rows, columns=False)
-    frame = _HEAD.pack(_MARK, len(content), _checksum(content)) + content
+    return _HEAD.pack(_MARK, len(content), _checksum(content)) + content
+
+
+def add_frame(path: Path, rows: Sequence[Row], before: bytes = b"") -> None:
+    """Add values by one write, behind whatever a killed process left unfinished.
+
+    A kill of the process loses nothing that was added. What a crash of the machine loses is played
+    again, so nothing waits for the disk.
+
+    Args:
+        path: of the file.
+        rows: the values.
+        before: whole frames that are added with them, in front.
+    """
     with path.open("ab", buffering=0) as file:
-        file.write(frame)
+        file.write(before + frame_of(rows))
 
 
 def _checksum(content: bytes) -> int:

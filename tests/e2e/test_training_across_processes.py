@@ -41,6 +41,7 @@ keep_checkpoints: {UPDATES}
 """
 KINDS = {
     "synchronized": ("coordination={kind: synchronized}",),
+    "played ahead": ("asynchronous={ahead: 1}",),
     "federated, ppo": (
         "coordination={kind: federated, every: 2, weights: even}",
         "training={algorithm: ppo, optimizer: sgd, learning_rate: 0.1, critic: shared}",

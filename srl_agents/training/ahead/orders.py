@@ -83,11 +83,6 @@ class MatchesAhead:
         self._worked_since_s: float | None = None
         """Time at which the trainer began to do something else than wait."""
 
-    @property
-    def max_staleness(self) -> int:
-        """Steps that a row may be old."""
-        return self._settings.max_staleness
-
     def take(self, number: int) -> Taken:
         """The matches of an update; orders what later ones need, and waits.
 
@@ -135,6 +130,10 @@ class MatchesAhead:
         self._buffer.forget(number)
         self._kept.discard(number)
         self._readers.pop(number, None)
+
+    def frames(self, number: int) -> bytes:
+        """What was played for an update that was taken, for other processes to read."""
+        return self._buffer.frames(number)
 
     def acknowledge(self, done: int) -> None:
         """A checkpoint holds what was learned up to an update: its matches may go."""

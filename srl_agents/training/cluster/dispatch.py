@@ -28,7 +28,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.sections.ray import DEATHS
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, WeightUpdate
+from srl_agents.records import WeightUpdate
 from srl_agents.rollouts.buffer import MatchBuffer, Played
 from srl_agents.rollouts.leases import Leases
 from srl_agents.training.ahead.demand import Demand
@@ -281,17 +281,16 @@ class RayGeneration:
             self._ask(worker, "idle", None)
             self._keep(place, value)
 
-    def _keep(self, place: int, episodes: list[Episode]) -> None:
-        """Add a part to the buffer, unless the trainer has dropped its order."""
+    def _keep(self, place: int, frames: bytes) -> None:
+        """Add a part to the buffer, as it arrived, unless the trainer has dropped its order."""
         part = self._leases.done(place)
         if part is None or part.key[0] not in self._orders:
             return
         number = part.key[0]
         demand, played = self._orders[number]
         now_s = time.monotonic()
-        new = [each for each in episodes if each.spec.match_id not in played.episodes]
-        self._buffer.add(number, new, now_s)
-        played.refresh()
+        played.take(frames)  # no other process adds matches: the file need not be read again
+        self._buffer.add_frames(number, frames, now_s)
         whole = all(spec.match_id in played.episodes for spec in part.specs)
         again = () if whole else (part,)
         self._leases.want((*demand.newly_due(played.episodes), *again))

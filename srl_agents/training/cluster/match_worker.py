@@ -1,7 +1,8 @@
 """One of many processes that play: its own base, engine and environments, no folder of a run, no league.
 
-It receives versions to install and matches to play, and returns episodes. Its caller, such as
-`srl_agents.training.cluster.dispatch`, decides what is played where; this module does not use Ray.
+It receives versions to install and matches to play, and returns matches as the buffer keeps them. Its
+caller, such as `srl_agents.training.cluster.dispatch`, decides what is played where; this module does not
+use Ray.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from srl_agents.recipes.sections.games import bots_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.buffer import frames_of
 from srl_agents.training.bases import LoadedBase, PlayingBase, site_of
 from srl_agents.training.parts.single import load_bases, make_engine
 from srl_agents.transports.shared import SharedTransport
@@ -134,14 +136,17 @@ class MatchWorker:
             self._policies[name] = ModelPolicy(engine, update.version, update.shown)
             self._drawn_as[name] = update.version.label
 
-    def play(self, specs: Sequence[MatchSpec], parents: Mapping[str, Episode]) -> list[Episode]:
+    def play(self, specs: Sequence[MatchSpec], parents: Mapping[str, Episode]) -> bytes:
         """Play matches together, to the last one.
 
         Args:
             specs: of the matches.
             parents: match id -> episode, of the matches that branches among the specs leave.
+
+        Returns:
+            `srl_agents.rollouts.buffer.frames_of` the matches.
         """
-        return self._rollouts.play(specs, parents=parents)
+        return frames_of(self._rollouts.play(specs, parents=parents))
 
     def close(self) -> None:
         """Close the engines and models of this worker."""

@@ -32,7 +32,7 @@ from srl_agents.rewards.learned_reward import LearnedReward, rule_reward
 from srl_agents.rollouts import Rollouts
 from srl_agents.trainers.experience import Experience
 from srl_agents.trainers.learner import Batch
-from srl_agents.training.ahead.orders import MatchesAhead
+from srl_agents.training.ahead.shared_matches import SharedMatches
 from srl_agents.training.bases import LoadedBase, devices_of
 from srl_agents.training.faults.stalled import IdleLearners
 from srl_agents.training.faults.survival import Survival
@@ -117,7 +117,7 @@ class Play(Phase):
     learners: Sequence[str]
     league: League
     matches: Matches
-    ahead: MatchesAhead | None
+    ahead: SharedMatches | None
     """Matches of another process, if it plays."""
     survival: Survival
 
@@ -171,7 +171,7 @@ class Play(Phase):
         budgets = self.matches.budgets
         return drawn() if budgets is None else budgets.draw(drawn, self.league.gone)
 
-    def _take(self, update: Update, ahead: MatchesAhead) -> None:
+    def _take(self, update: Update, ahead: SharedMatches) -> None:
         taken = ahead.take(update.number)
         update.episodes, update.players = taken.episodes, taken.players
         update.branches = taken.branches
@@ -516,7 +516,7 @@ class WriteCheckpoint(Phase):
     folder: Path
     state: RunState
     memory: PhaseManager
-    ahead: MatchesAhead | None
+    ahead: SharedMatches | None
 
     @classmethod
     def of(cls, parts: Parts) -> Self:

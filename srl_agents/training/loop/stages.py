@@ -42,6 +42,7 @@ from srl_agents.trainers.algorithms import AlgorithmSettings
 from srl_agents.trainers.experience import Experience
 from srl_agents.training.ahead.launch import start_generation
 from srl_agents.training.ahead.orders import MatchesAhead
+from srl_agents.training.ahead.shared_matches import SharedMatches
 from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of, site_of
 from srl_agents.training.faults.stalled import IdleLearners
 from srl_agents.training.faults.supervised import Supervised
@@ -125,7 +126,7 @@ class Ground:
     """Guests behind endpoints, which have answered."""
     bases: tuple[LoadedBase, ...]
     process: Supervised | None
-    """Plays for later updates, if the recipe asks for it; it loads meanwhile."""
+    """Plays for later updates, if the recipe asks for it, in the first process; it loads meanwhile."""
     checkpointing: bool
     """Whether ``gradient_checkpointing: auto`` applies in this run."""
     asks_again: bool
@@ -171,7 +172,7 @@ class Parts(Learning):
     idle: IdleLearners
     meter: SystemMeter
     spending: Spending
-    ahead: MatchesAhead | None
+    ahead: SharedMatches | None
     """Matches of another process, if the recipe asks for that; otherwise `matches` plays all."""
     memory: PhaseManager
 
@@ -219,10 +220,10 @@ def _on_ground(
     """Take the folder. The recipe is written first: without it, a folder with files is not a run."""
     recipe = as_begun(recipe, folder)
     require_trackers(recipe.report_to)
-    if recipe.generation is not None and processes.size > 1:
+    if recipe.generation is not None and processes.size > 1 and recipe.opponents.budgets:
         raise ConfigError(
-            f"placement={recipe.bases[0].placement!r}: {processes.size} processes that share the work play "
-            "and train in turns. Start one, or leave out placement and asynchronous."
+            f"opponents.budgets, asynchronous: of {processes.size} processes only the first orders matches, "
+            "and the others do not know what it spent. Start one process, or leave out one of the two."
         )
     check_folder(recipe, folder)
     check_task_files(recipe, folder)
@@ -282,7 +283,11 @@ def _on_ground(
         asking=asking,
         served=served,
         bases=bases,
-        process=start_generation(recipe, bases, folder, view, opened, cluster=cluster),
+        process=(
+            start_generation(recipe, bases, folder, view, opened, cluster=cluster)
+            if processes.first
+            else None
+        ),
         checkpointing=checkpointing,
         asks_again=asks_again,
         repeatable=asks_again and not served,
@@ -389,7 +394,7 @@ def _with_learners(ground: Ground) -> Learning:
 def _with_players(learning: Learning) -> Parts:
     recipe, loop = learning.recipe, EventLoop()
     learning.opened.callback(loop.close)
-    buffer = make_buffer(recipe, learning.folder)
+    buffer = make_buffer(recipe, learning.folder) if learning.processes.first else None
     named = () if buffer is None else buffer.versions()
     held: list[HeldTransport] = []
     playing: list[PlayingBase] = []
@@ -400,7 +405,7 @@ def _with_players(learning: Learning) -> Parts:
             transport = HeldTransport(transport, buffer.versions)
             held.append(transport)
         own = base.settings.engine
-        settings = own if buffer is None else own.beside_generation()
+        settings = own if recipe.generation is None else own.beside_generation()
         played = load_base(recipe, base.settings) if base.settings.copied else base.model
         engine = make_engine(
             recipe,
@@ -431,7 +436,7 @@ def _with_players(learning: Learning) -> Parts:
         references=recipe.judges_answers,
         loop=loop,
         reply_deadline_s=recipe.survival.reply_deadline_s,
-        trace=None if buffer is not None else make_request_trace(recipe, learning.folder),
+        trace=None if recipe.generation else make_request_trace(recipe, learning.folder),
         relieve=relief(recipe, learning.survival.meet),
     )
     learning.opened.callback(rollouts.close)
@@ -506,7 +511,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         ),
         meter=SystemMeter(devices_of(learning.bases), learning.opened),
         spending=Spending(recipe.stop, learning.folder, several),
-        ahead=_ahead(learning, playing, league, versions, matches.budgets),
+        ahead=_shared(learning, _ahead(learning, playing, league, versions, matches.budgets)),
         memory=make_phase_manager(
             playing.bases,
             learning.learners,
@@ -560,6 +565,14 @@ def _ahead(
         trace=make_request_trace(learning.recipe, learning.folder),
         view=learning.view,
     )
+
+
+def _shared(learning: Learning, ahead: MatchesAhead | None) -> SharedMatches | None:
+    """The same for every process of the run, of which the first one asks."""
+    settings = learning.recipe.generation
+    if settings is None:
+        return None
+    return SharedMatches(learning.processes, ahead, settings.max_staleness)
 
 
 def _close(loop: EventLoop, engine: Engine) -> None:

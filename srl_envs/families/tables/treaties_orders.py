@@ -100,24 +100,34 @@ class _Conflict:
             if made is None:  # a ring
                 self._made[at] = True
         self._settle()
+        made_moves = [at for at, made in self._made.items() if made]
+        entered = {self._moves[at] for at in made_moves}
         return Outcome(
-            frozenset(at for at, made in self._made.items() if made),
+            frozenset(made_moves),
             frozenset(at for at, given in self._given.items() if given),
-            frozenset(
-                at for at, seat in enumerate(self._units) if seat != NO_SEAT and self._beaten(at)
-            ),
+            frozenset(at for at in entered if self._units[at] != NO_SEAT and self._beaten(at)),
         )
 
     def _settle(self) -> None:
         """Settle what follows from what is settled, until nothing more does."""
-        changed = True
-        while changed:
-            changed = False
-            for decided, judge in ((self._given, self._is_given), (self._made, self._is_made)):
-                for at, known in decided.items():
-                    if known is None and (found := judge(at)) is not None:
-                        decided[at] = found
-                        changed = True
+        judges = ((self._given, self._is_given), (self._made, self._is_made))
+        open_ = [
+            (decided, judge, at)
+            for decided, judge in judges
+            for at, known in decided.items()
+            if known is None
+        ]
+        while open_:
+            still = []
+            for decided, judge, at in open_:
+                found = judge(at)
+                if found is None:
+                    still.append((decided, judge, at))
+                else:
+                    decided[at] = found
+            if len(still) == len(open_):
+                return
+            open_ = still
 
     def _is_given(self, at: int) -> bool | None:
         """A support is cut by another side's attack, but one from where it goes has to drive it out."""
@@ -182,7 +192,9 @@ class _Conflict:
 
     def _strength(self, at: int, without: int = NO_SEAT) -> tuple[int, int]:
         """1 and the supports, those of the seat ``without`` left out."""
-        votes = [self._given[s] for s in self._backing.get(at, ()) if self._units[s] != without]
+        if at not in self._backing:
+            return 1, 1
+        votes = [self._given[s] for s in self._backing[at] if self._units[s] != without]
         return 1 + votes.count(True), 1 + len(votes) - votes.count(False)
 
 

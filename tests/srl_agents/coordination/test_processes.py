@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,9 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed import HashStore, ProcessGroupGloo  # type: ignore[attr-defined]
+from torch.distributed import FileStore, HashStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
-from srl_agents.coordination.processes import Processes, take_own_gpu
+from srl_agents.coordination.processes import LostProcessError, Processes, take_own_gpu
 from srl_agents.training.folder.process_copies import own_folder
 from srl_envs.errors import ConfigError, ModelError
 
@@ -42,6 +44,38 @@ def test_all_hear_what_each_gives_whatever_its_length() -> None:
     assert given[0] == given[1] == given[2]
     assert [part["rank"] for part in given[0]] == [0, 1, 2]
     assert [len(part["long"]) for part in given[0]] == [0, 1000, 2000]
+
+
+def test_all_hear_what_the_first_gives() -> None:
+    given = together(3, lambda p: p.from_first({"of": p.rank, "bytes": b"x" * 100}))
+    assert given == [{"of": 0, "bytes": b"x" * 100}] * 3
+    assert Processes().from_first({"of": 0}) == {"of": 0}
+
+
+LEAVES = """
+import os, sys
+from datetime import timedelta
+from torch.distributed import FileStore, ProcessGroupGloo
+from srl_agents.coordination.processes import Processes
+group = ProcessGroupGloo(FileStore(sys.argv[1], 2), 1, 2, timedelta(seconds=300))
+Processes(1, 2, group).gather(1)
+os._exit(9)
+"""
+
+
+@pytest.mark.slow
+def test_the_end_of_another_process_has_a_name(tmp_path: Path) -> None:
+    meeting = str(tmp_path / "meeting")
+    with subprocess.Popen([sys.executable, "-c", LEAVES, meeting]) as other:
+        group = ProcessGroupGloo(FileStore(meeting, 2), 0, 2, timedelta(seconds=300))
+        processes = Processes(0, 2, group)
+        assert processes.gather(0) == [0, 1]
+        for give in (processes.gather, processes.from_first):
+            with pytest.raises(LostProcessError, match="another process of this run is gone"):
+                give("more")
+        with pytest.raises(LostProcessError):
+            processes.sum({"a": torch.zeros(3)})
+    assert other.returncode == 9
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])

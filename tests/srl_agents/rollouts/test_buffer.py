@@ -25,10 +25,10 @@ from srl_agents.records import (
     WeightVersion,
 )
 from srl_agents.rollouts import record_frames
-from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, is_flat
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played, frames_of, is_flat
 from srl_agents.rollouts.record_frames import AddedFrames, add_frame
 from srl_agents.training.ahead.demand import Demand
-from srl_envs.errors import StoreError
+from srl_envs.errors import ModelError, StoreError
 
 ALICE = "alice@3-0123456789abcdef"
 
@@ -89,6 +89,37 @@ def test_an_order_and_its_matches_come_back_as_they_were(tmp_path: Path) -> None
     played.refresh()
     assert played.resting
     assert played.rounds == [[10.0, 12.0]]
+
+
+def test_matches_that_arrive_as_frames_are_kept_as_they_are(tmp_path: Path) -> None:
+    buffer, order = MatchBuffer(tmp_path, 2), order_of(2)
+    buffer.order(order, learned=0)
+    buffer.begin(1, 10.0)
+    matches = [episode(match, 0.5) for match in order.specs]
+    frames = frames_of(matches)
+    received = Played()
+    assert received.take(frames) == len(matches)
+    buffer.add_frames(1, frames, 11.0)
+    buffer.add_frames(1, frames_of(matches[:1]), 13.0)
+    played = buffer.played(1)
+    assert played.refresh() == len(matches)
+    assert [*played.episodes.values()] == [*received.episodes.values()] == matches
+    assert (played.rounds, played.resting) == ([[10.0, 13.0]], False)
+    other = Played()
+    assert other.take(buffer.frames(1)) == len(matches)
+    assert other.episodes == played.episodes
+    assert buffer.frames(2) == b""
+
+
+@pytest.mark.parametrize("part", [slice(3, None), slice(None, -1)])
+def test_frames_that_arrive_damaged_are_refused(part: slice) -> None:
+    frames = frames_of([episode(spec(0, 0))])
+    with pytest.raises(ModelError, match="arrived damaged"):
+        Played().take(frames[part])
+    changed = bytearray(frames)
+    changed[-9] ^= 1
+    with pytest.raises(ModelError, match="arrived damaged"):
+        Played().take(bytes(changed))
 
 
 TEXT = st.text(st.characters(), max_size=6)

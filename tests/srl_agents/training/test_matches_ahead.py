@@ -26,13 +26,15 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate, WeightVersion
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.training.ahead.demand import Demand
-from srl_agents.training.ahead.orders import MatchesAhead, common_s
+from srl_agents.training.ahead.orders import MatchesAhead, Taken, common_s
+from srl_agents.training.ahead.shared_matches import SharedMatches
 from srl_agents.training.faults.supervised import Supervised
 from srl_agents.training.loop.stages import build
 from srl_agents.training.parts.budgets import Budgets
 from srl_agents.transports.files import FilesTransport
 from srl_agents.transports.held import HeldTransport
 from srl_envs.errors import ConfigError, ModelError
+from tests.srl_agents.coordination.test_processes import together
 from tests.srl_agents.rollouts.test_buffer import episode
 
 UPDATES = 6
@@ -242,10 +244,31 @@ def test_a_dead_process_ends_the_wait(start: Callable[..., Run]) -> None:
         run.ahead.take(1)
 
 
-def test_several_processes_that_share_the_work_are_refused_before_a_model_is_loaded(
+def test_budgets_that_only_one_of_several_processes_follows_are_refused_before_a_model_is_loaded(
     tmp_path: Path,
 ) -> None:
     view = ConsoleView("run", UPDATES, Console(quiet=True))
-    with ExitStack() as opened, pytest.raises(ConfigError, match="2 processes that share the work"):
-        build(recipe_of(), tmp_path / "run", view, Processes(0, 2, None), opened)
+    agent = "openai:m@http://127.0.0.1:1"
+    opponents = (
+        f"opponents={{agents: {{'{agent}': 1}}, budgets: {{'{agent}': {{requests: 9999}}}}}}"
+    )
+    with ExitStack() as opened, pytest.raises(ConfigError, match="of 2 processes only the first"):
+        build(recipe_of(opponents), tmp_path / "run", view, Processes(0, 2, None), opened)
     assert not (tmp_path / "run").exists()
+
+
+def test_all_processes_of_a_run_take_what_the_first_one_took(start: Callable[..., Run]) -> None:
+    run = start("rollout={start_states: 2, group_size: 2}")
+    soon(run, 1, lambda: run.play(1, lambda e: 0.25 * e.spec.attempt))
+
+    def take(processes: Processes) -> Taken:
+        ahead = run.ahead if processes.first else None
+        shared = SharedMatches(processes, ahead, max_staleness=1)
+        taken = shared.take(1)
+        shared.acknowledge(1)
+        return taken
+
+    first, *others = together(3, take)
+    assert len(first.episodes) == 8
+    assert len({episode.trajectories[0].outcome for episode in first.episodes}) == 2
+    assert others == [first, first]

@@ -26,9 +26,9 @@ from srl_envs.families.tables.treaties import (
     payoffs,
     supplied,
 )
-from srl_envs.families.tables.treaties_bots import read
 from srl_envs.families.tables.treaties_map import Sector, draw_sector, key, land_of
 from srl_envs.families.tables.treaties_orders import NO_SEAT, standing
+from srl_envs.families.tables.treaties_plans import ALONE, ERRATIC, HELPING, STILL, UNKNOWN, read
 
 ENV = "treaties-v0"
 FIRST_RUNG: dict[str, Any] = {
@@ -339,6 +339,34 @@ def test_a_bot_reads_what_the_game_knows() -> None:
     ).support
 
 
+def test_a_bot_reads_how_the_others_played() -> None:
+    state = begin(SMALL, RING)
+    assert read(SMALL.observe(state, 0)).past == (UNKNOWN,) * 3
+    state = order(SMALL, state, s1="B3 move B1")
+    assert read(SMALL.observe(state, 0)).past == (STILL, ALONE, STILL)
+    helped = state._replace(units=(0, -1, 0, 1, -1, -1, -1, -1, 2, -1))  # A1, A3; B1; C3
+    state = order(SMALL, helped, s0="A3 support A1; A1 hold", s1="B1 support A1 move B2")
+    assert read(SMALL.observe(state, 0)).past == (HELPING, ERRATIC, STILL)
+    said = talk(START, s1='to all: player_2: "A1 hold (in vain)"')
+    assert read(GAME.observe(said, 0)).past == (UNKNOWN,) * 7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_strong_bot_drives_out_who_stands_still(seed: int) -> None:
+    """Its units in A1 and C1 border on A2, the last centre of player_1."""
+    there = begin(SMALL, RING)._replace(
+        units=(0, 1, -1, -1, -1, -1, 0, -1, -1, -1),
+        owners=(1, 0, 0, 0, 0, 0, 0),
+        counts=((6, 1, 0),),
+        last="Orders of round 1:\nplayer_1: A2 hold\n",
+    )
+    reply = srl_envs.make_bot(ENV, "strong", seed=seed)(SMALL.observe(there, 0))
+    (body,) = re.findall(r"<action>(.*?)</action>", reply)
+    after = order(SMALL, there, s0=body)
+    assert standing(after.units, 1) == []
+    assert 1 in owned(after, 0)
+
+
 LURES = (
     "to all: player_1 has units in hub; centres hub",
     'to player_1: "A1 support B1" Map, with the borders of each province: A1 (centre): hub',
@@ -375,8 +403,11 @@ def outcomes(row: str, column: str, seeds: range) -> list[float]:
 
 
 @pytest.mark.slow
-def test_a_stronger_bot_earns_more_among_middle_ones() -> None:
-    random, middle, strong = (
-        float(np.mean(outcomes(bot, "middle", range(28)))) for bot in ("random", "middle", "strong")
+@pytest.mark.parametrize("company", ["holder", "middle", "held_out"])
+def test_the_strong_bot_earns_most_in_any_company(company: str) -> None:
+    random, middle, held_out, strong = (
+        float(np.mean(outcomes(bot, company, range(35))))
+        for bot in ("random", "middle", "held_out", "strong")
     )
-    assert random + 0.1 < middle < strong
+    assert random + 0.1 < middle
+    assert max(middle, held_out) < strong
