@@ -23,8 +23,9 @@ from srl_agents.caching.objectives import NO_OBJECTIVES
 from srl_agents.engines.embedded.captured_passes import capture_of
 from srl_agents.engines.embedded.decoding import Decoder
 from srl_agents.engines.embedded.decoding_settings import DecodingRules
+from srl_agents.engines.embedded.kv_files import form_of
 from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import KVTiers, TierLimits
+from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierLimits
 from srl_agents.engines.embedded.loop_thread import LoopThread
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.meter import EngineSpeed, StepMeter
@@ -96,8 +97,12 @@ class TransformersEngine:
         self._live_bytes, self._cache_bytes = live_bytes, cache_bytes
         self._tiers: KVTiers | None = None
         if tiers is not None and (tiers.host_bytes or tiers.disk_bytes):
-            kept = EightBits.of(self._model) if self._decoding.eight_bits else self._model
-            self._tiers = KVTiers(tiers, kept.bytes_per_token)
+            packed = EightBits.of(self._model) if self._decoding.eight_bits else None
+            form = None
+            if tiers.shared is not None:
+                form = form_of(base, self._model, BLOCK, packed)
+            kept = packed or self._model
+            self._tiers = KVTiers(tiers, kept.bytes_per_token, form=form)
         memory = memory_of(base.device)
         self._together_bytes = int(_TOGETHER_SHARE * memory.total)
         self._decoder = self._new_decoder(
@@ -135,6 +140,29 @@ class TransformersEngine:
         row = self._row(request)
         if row is None:
             return self._no_room(request)
+        return self._generation(request, await self._answered(row, request))
+
+    async def prefill(self, request: GenerationRequest) -> int:
+        """Read a prompt and write no reply, so that another engine's `generate` need not read it.
+
+        With ``cache_bytes=0`` and `TierLimits.shared` the prompt's whole blocks are in the shared folder
+        when this returns.
+
+        Returns:
+            Tokens of the prompt that were computed; others were there.
+        """
+        row = self._row(request)
+        if row is None:
+            return 0
+        row.ended = lambda _: True  # after the first token
+        return len(row.prompt) - (await self._answered(row, request)).cached
+
+    async def _answered(self, row: Row, request: GenerationRequest) -> Row:
+        """The row when its reply is written.
+
+        Raises:
+            DeadlineError: that took too long.
+        """
         deadline_s = self._deadline_s if request.deadline_s is None else request.deadline_s
         answer: Future[Row] = Future()
         try:
@@ -149,7 +177,7 @@ class TransformersEngine:
         finally:
             if not answer.done() or answer.cancelled():
                 self._thread.submit(lambda: self._drop(row))
-        return self._generation(request, done)
+        return done
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """See `RepeatableEngine`. Nothing computed earlier is used, nothing is kept in 8 bits, and deadlines

@@ -44,6 +44,11 @@ class EightBits:
         """Packed bytes as a share of those of the keys and values when they are read."""
         return self.bytes_per_token / self.whole_bytes_per_token
 
+    @staticmethod
+    def packed_width(head_width: int) -> int:
+        """Numbers of 8 bits that a token's key or value of one head takes."""
+        return head_width + _SCALE_BYTES
+
     def pack(self, kv: torch.Tensor) -> torch.Tensor:
         """(layers, 2, K, S, D + 4) int8 of (layers, 2, K, S, D): the numbers, then their scale's bytes."""
         wide = kv.float()

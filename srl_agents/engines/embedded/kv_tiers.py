@@ -8,7 +8,6 @@ with a file makes it a miss.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from collections import OrderedDict
@@ -23,13 +22,11 @@ from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.policies.block_tree import BlockTree
 from srl_agents.caching.policies.contract import NOTHING_KNOWN, Knowledge
 from srl_agents.caching.policies.online import ONLINE, Eviction
-from srl_agents.own_folders import new_folder
+from srl_agents.engines.embedded.kv_files import HEAD_BYTES, BlockFiles, KVForm
 from srl_envs.errors import ConfigError
 
 BLOCK = 32
 """Tokens that are kept together."""
-_MAGIC = b"srl-kv-1"
-_DIGEST_BYTES = 16
 _PRIOR_BLOCKS = 4.0
 """Weight, in blocks, of the first guess of the chance of return, which is one half."""
 _GHOSTS = 4096
@@ -50,8 +47,16 @@ class TierLimits:
     """Folder of the files; the system's temporary folder if absent."""
     eviction: Eviction = "lru"
     """Policy that picks what is dropped above the limits."""
+    shared: Path | None = None
+    """Folder of the files instead, which outlives the process. Engines of other processes with the same
+    base may use it at the same time; one in ``/dev/shm`` is memory that they share. Each process bounds
+    the files that it wrote or read."""
+    weigh: bool = True
+    """Use a place only where it pays, by what was measured; False writes and fetches whatever it can."""
 
     def __post_init__(self) -> None:
+        if self.shared is not None and not self.disk_bytes:
+            raise ConfigError("disk_bytes=0: a shared folder needs a limit of its files, above 0.")
         for name in ("host_bytes", "disk_bytes"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 0 (keep nothing) or more.")
@@ -104,9 +109,10 @@ class KVTiers:
         settings: limits.
         bytes_per_token: of keys and values.
         clock: seconds.
+        form: what a block is and which base computes it; a shared folder needs it.
 
     Raises:
-        ConfigError: the folder cannot be written.
+        ConfigError: the folder cannot be written, or a shared one holds blocks of another base or form.
     """
 
     def __init__(
@@ -114,11 +120,13 @@ class KVTiers:
         settings: TierLimits,
         bytes_per_token: int,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        form: KVForm | None = None,
     ) -> None:
         block_bytes = BLOCK * bytes_per_token
         self._clock, self._block_bytes = clock, block_bytes
         self._host = _Tier(settings.host_bytes // block_bytes, settings.eviction)
-        file_bytes = block_bytes + len(_MAGIC) + 8 + _DIGEST_BYTES
+        file_bytes = block_bytes + HEAD_BYTES
         self._disk = _Tier(settings.disk_bytes // file_bytes, settings.eviction)
         self._computing = Pace()
         self._dropped: OrderedDict[int, None] = OrderedDict()
@@ -128,9 +136,20 @@ class KVTiers:
         """Files that are being read before their turn."""
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="kv-files")
         self._shape: tuple[tuple[int, ...], torch.dtype] | None = None
-        self._folder: Path | None = None
-        if self._disk.capacity:
-            self._folder = _own_folder(settings.folder)
+        self._weigh, self._shared = settings.weigh, settings.shared is not None
+        self._files: BlockFiles | None = None
+        if settings.shared is not None:
+            if form is None:
+                raise ConfigError(
+                    "a shared folder of blocks needs their form: which base, which shape."
+                )
+            self._shape = form.shape, form.dtype
+            self._files = BlockFiles.shared(settings.shared, form, block_bytes)
+            for name, path in self._files.found():
+                self._disk.blocks.insert(name, path)
+            self._bound_files()
+        elif self._disk.capacity:
+            self._files = BlockFiles.own(settings.folder, block_bytes)
 
     @property
     def host_bytes(self) -> int:
@@ -225,22 +244,23 @@ class KVTiers:
     def prefetch(self, names: Sequence[int]) -> None:
         """Begin to read these blocks' files, as far as host memory has room for them."""
         for name in names:
-            path = self._disk.blocks.get(name)
+            path = self._file(name)
             if name in self._coming or self._host.blocks.get(name) is not None:
                 continue
             if not isinstance(path, Path) or len(self._coming) >= self._host.capacity:
                 continue
-            self._coming[name] = self._reader.submit(_payload, path, name, self._block_bytes)
+            self._coming[name] = self._reader.submit(self._payload, path, name)
             self._make_room()
 
     def close(self) -> None:
-        """Drop everything and remove the files."""
+        """Drop everything and remove the files, but those in a shared folder."""
         self._reader.shutdown(cancel_futures=True)
         self._coming.clear()
         self._host.blocks.clear()
         self._disk.blocks.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._files is not None:
+            if not self._shared:
+                shutil.rmtree(self._files.folder, ignore_errors=True)
             self._disk.capacity = 0
 
     def _take_one(self, name: int) -> torch.Tensor | None:
@@ -251,7 +271,7 @@ class KVTiers:
                 return None
             self._host.fetched_tokens += BLOCK
             return kept
-        if name not in self._coming and self._disk.blocks.get(name) is None:
+        if name not in self._coming and self._file(name) is None:
             return None
         if not self._worth_fetching(self._disk):
             return None
@@ -267,10 +287,12 @@ class KVTiers:
     # What pays
 
     def _worth_fetching(self, tier: _Tier) -> bool:
-        return pays(tier.fetching.seconds(1), self._computing.seconds(BLOCK), 0.0)
+        return not self._weigh or pays(
+            tier.fetching.seconds(1), self._computing.seconds(BLOCK), 0.0
+        )
 
     def _worth_writing(self, tier: _Tier) -> bool:
-        return pays(
+        return not self._weigh or pays(
             tier.fetching.seconds(1),
             self._computing.seconds(BLOCK),
             tier.writing.seconds(1),
@@ -297,27 +319,42 @@ class KVTiers:
             if isinstance(kv, torch.Tensor):
                 self._write(name, kv)
 
+    def _file(self, name: int) -> Path | None:
+        """A block's file, also one that another process has put into a shared folder since."""
+        path = self._disk.blocks.get(name)
+        if isinstance(path, Path):
+            return path
+        if self._files is None or not self._shared or not self._disk.capacity:
+            return None
+        path = self._files.path(name)
+        if not path.exists():
+            return None
+        self._disk.blocks.insert(name, path)
+        self._bound_files()
+        return path
+
     def _write(self, name: int, kv: torch.Tensor) -> None:
-        if self._folder is None or self._disk.blocks.get(name) is not None:
+        if self._files is None or self._file(name) is not None:
             return
         if not self._disk.capacity or not self._worth_writing(self._disk):
             return
-        path, began_s = self._folder / f"{name:016x}", self._clock()
+        began_s = self._clock()
         payload = kv.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
         try:
-            with path.with_suffix(".new").open("wb") as file:
-                file.write(_MAGIC + name.to_bytes(8, "little") + _digest(payload) + payload)
-            path.with_suffix(".new").replace(path)
+            path = self._files.write(name, payload)
         except OSError:  # the disk is full, or gone: then it keeps nothing more
             self._disk.capacity = 0
             return
         self._disk.writing.add(1, self._clock() - began_s)
         self._disk.blocks.insert(name, path)
-        while len(self._disk.blocks) > self._disk.capacity:
+        self._bound_files()
+
+    def _bound_files(self) -> None:
+        while self._files is not None and len(self._disk.blocks) > self._disk.capacity:
             dropped = self._disk.blocks.evict(1)
             if dropped is None:
                 break
-            (self._folder / f"{dropped[0][0]:016x}").unlink(missing_ok=True)
+            self._files.remove(dropped[0][0])
 
     def _read(self, name: int) -> torch.Tensor | None:
         coming, path = self._coming.pop(name, None), self._disk.blocks.get(name)
@@ -325,7 +362,7 @@ class KVTiers:
         if coming is not None:
             payload = coming.result()
         elif isinstance(path, Path):
-            payload = _payload(path, name, self._block_bytes)
+            payload = self._payload(path, name)
         if payload is None or self._shape is None:
             return None
         shape, dtype = self._shape
@@ -333,8 +370,11 @@ class KVTiers:
 
     def _forget_file(self, name: int) -> None:
         self._disk.blocks.remove(name)
-        if self._folder is not None:
-            (self._folder / f"{name:016x}").unlink(missing_ok=True)
+        if self._files is not None:
+            self._files.remove(name)
+
+    def _payload(self, path: Path, name: int) -> bytes | None:
+        return None if self._files is None else self._files.read(path, name)
 
 
 def block_names(
@@ -352,31 +392,3 @@ def block_names(
     reader = f"{version} from {base_tokens}" if base_tokens else f"base {version}"
     own = block_hashes(tokens, BLOCK, model=reader)
     return (*shared, *own[len(shared) :])
-
-
-def _digest(payload: bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=_DIGEST_BYTES).digest()
-
-
-def _payload(path: Path, name: int, block_bytes: int) -> bytes | None:
-    """Bytes that a file holds; None if it is missing, cut off, changed or another block's."""
-    head = _MAGIC + name.to_bytes(8, "little")
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    payload = data[len(head) + _DIGEST_BYTES :]
-    sound = data.startswith(head) and len(payload) == block_bytes
-    if not sound or data[len(head) : len(head) + _DIGEST_BYTES] != _digest(payload):
-        return None
-    return payload
-
-
-def _own_folder(parent: Path | None) -> Path:
-    """A new folder of this process; those that killed processes left are removed."""
-    try:
-        if parent is not None:
-            parent.mkdir(parents=True, exist_ok=True)
-        return new_folder("kv", parent)
-    except OSError as error:
-        raise ConfigError(f"engine.disk_gib: {parent} cannot be written ({error}).") from error
