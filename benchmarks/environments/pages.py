@@ -69,7 +69,8 @@ def index(specs: Sequence[EnvSpec]) -> str:
             "How hard and how",
             "fair they are, measured by their bots, is in [balance.md](balance.md); what policies that do "
             "not do the task earn",
-            "is in [hackability.md](hackability.md); how to add one is in "
+            "is in [hackability.md](hackability.md); what a small model learns of the newer ones is in",
+            "[first_rung.md](first_rung.md); how to add one is in "
             "[the guide](../guides/write_an_environment.md).",
             "",
             "`srl envs ID` prints rules, options and bots of one. `make docs` writes a page of each beside "
