@@ -109,7 +109,8 @@ def _mean_gains(
     """Share of all value that each spread of a mixture wins, less what it loses: mean over ``sent``."""
     ours_SF, theirs_KF = np.array(list(mixture)), np.array(sent)
     signs_SKF = np.sign(ours_SF[:, None] - theirs_KF[None])
-    return (signs_SKF @ np.array(values)).mean(axis=1) / sum(values)
+    mean_S: np.ndarray = (signs_SKF @ np.array(values)).mean(axis=1)
+    return mean_S / sum(values)
 
 
 def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
