@@ -1,6 +1,7 @@
 """Solvers beside values that are known, and the published rows beside what they claim."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_who_always_calls_is_beaten_and_who_never_calls_is_stolen_from() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kuhn", "connect four, small", "plan path"])
 def test_rows_come_out_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    found: list[dict[str, Any]] = []
     monkeypatch.setattr(solved_values, "publish", found.append)
     monkeypatch.setattr("sys.argv", ["solved_values", "--publish", "--only", name])
     assert solved_values.main() == 0
