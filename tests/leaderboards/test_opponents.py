@@ -27,7 +27,7 @@ FIVE = "connect_four-v0.5x5x3"
 
 @pytest.fixture(scope="module")
 def alice() -> Published:
-    return published(read_board(), "alice@30", FIVE)
+    return published(read_board(), "quickstart@30", FIVE)
 
 
 def recipe(tmp_path: Path, settings: dict[str, Any]) -> LeagueRecipe:
@@ -93,14 +93,14 @@ def test_a_bundle_that_was_changed_after_it_was_signed_gives_no_opponent(
     shutil.copytree(bundle, board / FIVE / bundle.name)
     shutil.copy(f"{bundle}.verified.json", board / FIVE)
     shutil.copy(PUBLISHED / "board.json", board)
-    assert published(read_board(board), "alice@30")
+    assert published(read_board(board), "quickstart@30")
     manifest = board / FIVE / bundle.name / "manifest.json"
     bundle = json.loads(manifest.read_text())
-    (own,) = (agent for agent in bundle["claim"]["agents"] if agent["agent_id"] == "alice@30")
+    (own,) = (agent for agent in bundle["claim"]["agents"] if agent["agent_id"] == "quickstart@30")
     own["spec"]["adapter"] = "0" * 64
     manifest.write_text(json.dumps(bundle))
-    with pytest.raises(ConfigError, match=r"no agent is called 'alice@30'.*set aside"):
-        published(read_board(board), "alice@30")
+    with pytest.raises(ConfigError, match=r"no agent is called 'quickstart@30'.*set aside"):
+        published(read_board(board), "quickstart@30")
 
 
 def test_who_cannot_be_proven_or_found_is_refused_by_name(alice: Published, tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ def test_who_cannot_be_proven_or_found_is_refused_by_name(alice: Published, tmp_
         other(shown={"system": "Play."}), model="tiny+x", prompt_file=tmp_path / "p.json"
     )
     assert list(settings["opponents"]["agents"]) == [f"tiny+x?prompt={tmp_path}/p.json"]
-    with pytest.raises(ConfigError, match="Did you mean 'alice@30'"):
-        published(read_board(), "alice@3")
-    for mentioned in ("alice@30", "bot:random"):
+    with pytest.raises(ConfigError, match="Did you mean 'quickstart@30'"):
+        published(read_board(), "quickstart@3")
+    for mentioned in ("quickstart@30", "bot:random"):
         check_mentioned(PUBLISHED, mentioned)
-    for name, protocol in (("alice@3", ""), ("alice@30", "nim-v0")):
+    for name, protocol in (("quickstart@3", ""), ("quickstart@30", "nim-v0")):
         with pytest.raises(ConfigError, match=f"no agent '{name}' on this board"):
             check_mentioned(PUBLISHED, name, protocol)
 
@@ -137,13 +137,13 @@ def test_the_command_writes_the_settings_of_a_recipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, board = tmp_path / "o.yaml", str(PUBLISHED)
-    assert main(["opponent", board, "tiny", "--out", str(out)]) == 0
+    assert main(["opponent", board, "start", "--out", str(out)]) == 0
     opponents = yaml.safe_load(out.read_text())["opponents"]
     assert opponents["agents"] == {"tiny": 1.0}
     assert set(opponents["pinned"]["tiny"]) == {"base_sha256", "prompt", "tokenizer"}
     assert main(["opponent", board, "bot:strong", "--protocol", "nim-v0"]) == 0
     assert "bots:\n    strong: 1.0" in capsys.readouterr().out
-    assert main(["opponent", board, "tiny", "--fingerprint", "0123"]) == 2
+    assert main(["opponent", board, "start", "--fingerprint", "0123"]) == 2
     assert "is signed by" in capsys.readouterr().err
 
 
