@@ -23,7 +23,7 @@ ENVS = [
     if "/" not in name and not srl_envs.registry.spec(name).runs_programs
 ]
 CALLS = {
-    "connect_four-v0": (22, 11), "nim-v0": (21, 10), "kuhn_poker-v0": (26, 14), "blotto-v0": (30, 24),
+    "connect_four-v0": (22, 11), "nim-v0": (21, 10), "kuhn_poker-v0": (26, 14), "blotto-v0": (34, 26),
     "iterated_dilemma-v0": (36, 26),
 }  # fmt: skip
 """Most calls of Python functions in a usual step, a tenth above the costliest Python: of the parallel view,
