@@ -141,7 +141,7 @@ def summary(found: Mapping[str, Any]) -> str:
     unmeasured = f" Not measured yet: {', '.join(missing)}." if missing else ""
     return (
         f"At least {ASKED:.0%} of the replies are legal in {legal} of {len(rows)} games. Returns are above "
-        f"uniform in {sum(lead.mean > 0 for lead in leads)}, with the whole interval in "
+        f"uniform in {sum(lead.mean > 0 for lead in leads)}, and the interval is wholly above in "
         f"{sum(lead.low > 0 for lead in leads)}.{unmeasured}"
     )
 

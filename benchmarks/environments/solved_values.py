@@ -3,7 +3,8 @@
     python -m benchmarks.environments.solved_values [--only NAME ...] [--publish]
 
 Kuhn and Leduc poker, blotto, sealed bids, connect four, hold'em where stacks are short, and shortest ways
-through grids and rooms. Solvers share no code with the bots; a bot is asked by its texts, as a player is.
+through grids and rooms. A bot is asked by its texts, as a player is. Solvers share no code with
+bots, but for the best answer to a mixture in blotto, which a test holds to a search of all spreads.
 """
 
 from __future__ import annotations

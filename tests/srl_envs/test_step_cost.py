@@ -113,7 +113,7 @@ def test_a_step_of_a_shared_game_makes_few_calls(env_id: str) -> None:
 
     for way, most in zip((env.step, read_and_reply), CALLS[env_id], strict=True):
         plays = []
-        for _ in range(3):  # libraries' finalizers may run in one of them
+        for _ in range(3):  # calls that other parts of the process make once do not count
             env.reset(seed=4)
             plays.append([python_calls(partial(way, joint)) for joint in episode])
         least = [min(steps, key=Counter.total) for steps in zip(*plays, strict=True)]

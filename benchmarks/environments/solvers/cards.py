@@ -75,7 +75,7 @@ def leduc_texts(theirs: Any) -> Asked:
             for number, _ in state.chance_outcomes():
                 dealt = cards + ours.deck.cards[number]
                 after = table and table._replace(deals=(dealt,))
-                if len(dealt) == 2:  # the third card is seen by nobody yet
+                if len(dealt) == 2:  # the third card is dealt later
                     after = Table((dealt + "J",), 0, 0)
                 walk(state.child(number), dealt, after)
             return

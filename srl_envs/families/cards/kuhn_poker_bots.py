@@ -124,7 +124,7 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
 def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Kuhn: the equilibrium that bluffs most, until past hands show a weak style; then its best answer.
 
-    Leduc: close to an equilibrium.
+    Leduc: the mean chances of an equilibrium, without its memory; a best response wins 0.66 chips a hand.
     """
     equal = _player(lambda spot: leduc(spot) if spot.leduc else equilibrium(spot, 1 / 3), rng)
 

@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     land: Land
     units: tuple[int, ...]
     owners: tuple[int, ...]
-    """Per province; `NO_SEAT` where there is no centre, or no owner."""
+    """Per province; `NO_SEAT` for provinces without a centre or an owner."""
     players: int
     me: int
     round: int
