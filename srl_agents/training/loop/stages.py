@@ -220,11 +220,7 @@ def _on_ground(
     """Take the folder. The recipe is written first: without it, a folder with files is not a run."""
     recipe = as_begun(recipe, folder)
     require_trackers(recipe.report_to)
-    if recipe.generation is not None and processes.size > 1 and recipe.opponents.budgets:
-        raise ConfigError(
-            f"opponents.budgets, asynchronous: of {processes.size} processes only the first orders matches, "
-            "and the others do not know what it spent. Start one process, or leave out one of the two."
-        )
+    _require_known_spending(recipe, processes)
     check_folder(recipe, folder)
     check_task_files(recipe, folder)
     check_init_adapters(recipe, folder)
@@ -565,6 +561,14 @@ def _ahead(
         trace=make_request_trace(learning.recipe, learning.folder),
         view=learning.view,
     )
+
+
+def _require_known_spending(recipe: LeagueRecipe, processes: Processes) -> None:
+    if recipe.generation is not None and processes.size > 1 and recipe.opponents.budgets:
+        raise ConfigError(
+            f"opponents.budgets, asynchronous: of {processes.size} processes only the first orders matches, "
+            "and the others do not know what it spent. Start one process, or leave out one of the two."
+        )
 
 
 def _shared(learning: Learning, ahead: MatchesAhead | None) -> SharedMatches | None:
