@@ -19,6 +19,7 @@ from srl_envs import gymnasium_ids
 from srl_envs.distribution import EXTRAS
 from srl_envs.errors import ConfigError, UnknownEnvironmentError, nearest
 from srl_envs.foreign_code import left_out, load_entry_point, may_import, require_known
+from srl_envs.retired import RETIRED
 
 if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
     from srl_envs.core import Mode
@@ -167,7 +168,8 @@ def spec(env_id: str) -> EnvSpec:
     """The spec of an id; an id without version gives the highest version.
 
     Raises:
-        UnknownEnvironmentError: nothing is registered under it; names the nearest id.
+        UnknownEnvironmentError: nothing is registered under it; names the nearest id, or says what the
+            next version does otherwise (`srl_envs.retired`).
     """
     if env_id not in _SPECS:
         _load_plugins()
@@ -177,6 +179,11 @@ def spec(env_id: str) -> EnvSpec:
     if versions:
         return max(versions, key=lambda s: s.version)
     ours = env_id.removeprefix("srl_envs/")  # in front of it is what gymnasium puts there
+    if ours in RETIRED:
+        new = spec(ours.rpartition("-v")[0]).id
+        raise UnknownEnvironmentError(
+            f"{ours} is gone: in {new} {RETIRED[ours]}. Use {new!r}; scores of the two cannot be compared."
+        )
     hint = nearest(ours, _SPECS) or nearest(f"{ours}-v0", _SPECS)
     raise UnknownEnvironmentError(
         f"no environment {env_id!r}.{hint} `srl envs` lists all {len(_SPECS)}."

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import srl_envs
-from srl_envs import registry
+from srl_envs import registry, retired
 from srl_envs.api import making
 from srl_envs.errors import (
     ConfigError,
@@ -99,6 +99,28 @@ def test_an_unknown_id_names_the_nearest(wrong: str, right: str) -> None:
             call(wrong)
         assert isinstance(caught.value, SRLError | LookupError)
         assert "\n" not in str(caught.value)
+
+
+def test_an_id_that_is_gone_names_the_next_version_and_what_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "RETIRED", {"connect_four-v0": "a row has five discs"})
+    old = registry._SPECS.pop("connect_four-v0")
+    registry.register(id="connect_four-v1", entry_point=old.entry_point, mode=old.mode)
+    for call in (srl_envs.spec, srl_envs.make, srl_envs.make_aec, srl_envs.make_single):
+        with pytest.raises(UnknownEnvironmentError) as caught:
+            call("connect_four-v0")
+        assert str(caught.value) == (
+            "connect_four-v0 is gone: in connect_four-v1 a row has five discs. Use 'connect_four-v1'; "
+            "scores of the two cannot be compared."
+        )
+
+
+def test_ids_that_are_gone_have_a_next_version() -> None:
+    for env_id in retired.RETIRED:
+        assert env_id not in srl_envs.list_envs()
+        with pytest.raises(UnknownEnvironmentError, match=f"{env_id} is gone: in .*-v[1-9]"):
+            srl_envs.make(env_id)
 
 
 def test_nothing_near_gives_no_hint() -> None:
