@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.caching.group_rollouts import GAMES, groups, play
 from srl_agents.engines.embedded.engine import TransformersEngine
-from srl_agents.engines.embedded.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_packing import EightBits
 from srl_agents.engines.embedded.prefix_tree import Node
 from srl_agents.engines.embedded.row_attention import PassAttention, Stretch, Tails
 from srl_agents.engines.protocol import SamplingSettings

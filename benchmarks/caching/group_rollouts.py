@@ -24,7 +24,7 @@ from srl_agents.agents.players import ModelPolicy
 from srl_agents.caching.simulation.traces import Trace, read_trace, renumbered, write_trace
 from srl_agents.engines.embedded.decoding_settings import DecodingRules
 from srl_agents.engines.embedded.engine import TransformersEngine
-from srl_agents.engines.embedded.kv_tiers import TierLimits
+from srl_agents.engines.embedded.places.kv_tiers import TierLimits
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.interrupts import EventLoop
 from srl_agents.models.base_model import BaseModel

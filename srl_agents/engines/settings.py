@@ -168,7 +168,7 @@ class TransformersSettings(EngineSettings, StepSettings):
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`."""
         from srl_agents.engines.embedded.engine import TransformersEngine  # noqa: PLC0415 - torch: seconds
-        from srl_agents.engines.embedded.kv_tiers import TierLimits  # noqa: PLC0415 - torch: seconds
+        from srl_agents.engines.embedded.places.kv_tiers import TierLimits  # noqa: PLC0415 - torch: seconds
 
         engine: Engine = TransformersEngine(
             site.base,

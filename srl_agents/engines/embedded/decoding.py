@@ -20,8 +20,8 @@ from srl_agents.caching.objectives import NO_OBJECTIVES
 from srl_agents.caching.policies.contract import Knowledge
 from srl_agents.engines.embedded.captured_passes import Capture, CapturedPasses
 from srl_agents.engines.embedded.decoding_settings import DecodingRules
-from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import KVTiers
+from srl_agents.engines.embedded.places.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_tiers import KVTiers
 from srl_agents.engines.embedded.prefix_tree import Node, PrefixTree
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.embedded.row_attention import (

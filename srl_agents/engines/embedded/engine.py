@@ -23,10 +23,11 @@ from srl_agents.caching.objectives import NO_OBJECTIVES
 from srl_agents.engines.embedded.captured_passes import capture_of
 from srl_agents.engines.embedded.decoding import Decoder
 from srl_agents.engines.embedded.decoding_settings import DecodingRules
-from srl_agents.engines.embedded.kv_files import form_of
-from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierLimits
 from srl_agents.engines.embedded.loop_thread import LoopThread
+from srl_agents.engines.embedded.places.kv_files import form_of
+from srl_agents.engines.embedded.places.kv_network import Received
+from srl_agents.engines.embedded.places.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_tiers import BLOCK, KVTiers, TierLimits
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.meter import EngineSpeed, StepMeter
 from srl_agents.engines.protocol import (
@@ -134,6 +135,11 @@ class TransformersEngine:
             thoughts=True,
             memory=True,
         )
+
+    @property
+    def received(self) -> Received:
+        """Keys and values that `TierLimits.peers` have sent."""
+        return Received() if self._tiers is None else self._tiers.received
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See `Engine`."""

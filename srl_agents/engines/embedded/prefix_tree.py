@@ -19,8 +19,8 @@ import torch
 from srl_agents.caching.policies.block_tree import BlockTree
 from srl_agents.caching.policies.contract import NOTHING_KNOWN, Knowledge
 from srl_agents.caching.policies.online import ONLINE, Eviction
-from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, block_names
+from srl_agents.engines.embedded.places.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_tiers import BLOCK, KVTiers, block_names
 from srl_agents.engines.embedded.seats import LastPrompt, Seats
 from srl_envs.errors import ConfigError
 

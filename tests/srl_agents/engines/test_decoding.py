@@ -27,8 +27,8 @@ from srl_agents.engines.embedded import row_attention
 from srl_agents.engines.embedded.captured_passes import Capture, Run
 from srl_agents.engines.embedded.decoding import Decoder
 from srl_agents.engines.embedded.decoding_settings import DecodingRules
-from srl_agents.engines.embedded.kv_packing import EightBits
-from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierLimits
+from srl_agents.engines.embedded.places.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_tiers import BLOCK, KVTiers, TierLimits
 from srl_agents.engines.embedded.prefix_tree import Node
 from srl_agents.engines.embedded.row import Row
 from srl_agents.engines.embedded.row_attention import PassAttention, Stretch, Tails

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.embedded.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_packing import EightBits
 from srl_agents.engines.embedded.prefix_tree import PrefixTree
 from tests.srl_agents.engines.test_prefix_tree import Row
 

@@ -13,7 +13,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.embedded.kv_tiers import BLOCK, KVTiers, TierLimits, block_names, pays
+from srl_agents.engines.embedded.places.kv_tiers import (
+    BLOCK,
+    KVTiers,
+    TierLimits,
+    block_names,
+    pays,
+)
 from srl_agents.engines.embedded.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from srl_agents.engines.embedded.engine import TransformersEngine
-from srl_agents.engines.embedded.kv_files import BlockFiles, KVForm
-from srl_agents.engines.embedded.kv_tiers import BLOCK, TierLimits
+from srl_agents.engines.embedded.places.kv_files import BlockFiles, KVForm
+from srl_agents.engines.embedded.places.kv_tiers import BLOCK, TierLimits
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import WeightVersion

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from srl_agents.engines.embedded.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_packing import EightBits
 from srl_agents.memory import architecture, tensor_bytes
 from srl_agents.memory.description import Description, Traffic
 from srl_agents.models.sources.random_model import build

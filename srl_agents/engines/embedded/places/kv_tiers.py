@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -22,7 +22,8 @@ from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.policies.block_tree import BlockTree
 from srl_agents.caching.policies.contract import NOTHING_KNOWN, Knowledge
 from srl_agents.caching.policies.online import ONLINE, Eviction
-from srl_agents.engines.embedded.kv_files import HEAD_BYTES, BlockFiles, KVForm
+from srl_agents.engines.embedded.places.kv_files import HEAD_BYTES, BlockFiles, KVForm
+from srl_agents.engines.embedded.places.kv_network import Peers, Received
 from srl_envs.errors import ConfigError
 
 BLOCK = 32
@@ -51,12 +52,18 @@ class TierLimits:
     """Folder of the files instead, which outlives the process. Engines of other processes with the same
     base may use it at the same time; one in ``/dev/shm`` is memory that they share. Each process bounds
     the files that it wrote or read."""
+    peers: tuple[str, ...] = ()
+    """``host:port`` of every `BlockServer` that is asked for blocks that are not in the shared folder."""
+    secret: str = field(default="", repr=False)
+    """That the peers know."""
     weigh: bool = True
     """Use a place only where it pays, by what was measured; False writes and fetches whatever it can."""
 
     def __post_init__(self) -> None:
         if self.shared is not None and not self.disk_bytes:
             raise ConfigError("disk_bytes=0: a shared folder needs a limit of its files, above 0.")
+        if self.peers and self.shared is None:
+            raise ConfigError("peers: name a shared folder, which what they send is written to.")
         for name in ("host_bytes", "disk_bytes"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 0 (keep nothing) or more.")
@@ -138,6 +145,8 @@ class KVTiers:
         self._shape: tuple[tuple[int, ...], torch.dtype] | None = None
         self._weigh, self._shared = settings.weigh, settings.shared is not None
         self._files: BlockFiles | None = None
+        self._peers: Peers | None = None
+        self._network = Pace()
         if settings.shared is not None:
             if form is None:
                 raise ConfigError(
@@ -148,6 +157,10 @@ class KVTiers:
             for name, path in self._files.found():
                 self._disk.blocks.insert(name, path)
             self._bound_files()
+            if settings.peers:
+                self._peers = Peers(
+                    settings.peers, settings.secret, str(form), self._files, clock=clock
+                )
         elif self._disk.capacity:
             self._files = BlockFiles.own(settings.folder, block_bytes)
 
@@ -160,6 +173,11 @@ class KVTiers:
     def disk_bytes(self) -> int:
         """Bytes of keys and values in files now."""
         return len(self._disk.blocks) * self._block_bytes
+
+    @property
+    def received(self) -> Received:
+        """What peers have sent."""
+        return Received() if self._peers is None else self._peers.received
 
     @property
     def chance_of_return(self) -> float:
@@ -229,6 +247,7 @@ class KVTiers:
             (layers, 2, K, blocks times `BLOCK`, D), as they were put, or None if the first block is not to
             be had.
         """
+        self._ask_peers(names)
         began_s, found = self._clock(), []
         for name in names:
             block = self._take_one(name)
@@ -255,6 +274,8 @@ class KVTiers:
     def close(self) -> None:
         """Drop everything and remove the files, but those in a shared folder."""
         self._reader.shutdown(cancel_futures=True)
+        if self._peers is not None:
+            self._peers.close()
         self._coming.clear()
         self._host.blocks.clear()
         self._disk.blocks.clear()
@@ -283,6 +304,22 @@ class KVTiers:
         elif self._disk.blocks.get(name) is not None:
             self._forget_file(name)
         return found
+
+    def _ask_peers(self, names: Sequence[int]) -> None:
+        """Bring files of other processes here, from the first block on that is nowhere."""
+        here = (self._host.blocks.get(n) is not None or self._file(n) is not None for n in names)
+        first = next((place for place, is_here in enumerate(here) if not is_here), len(names))
+        most = first + self._disk.capacity  # more would push out the first ones
+        if self._peers is None or not names[first:most]:
+            return
+        if self._weigh and not pays(self._network.seconds(1), self._computing.seconds(BLOCK), 0.0):
+            return
+        began_s = self._clock()
+        brought = self._peers.bring(names[first:most])
+        if brought:
+            self._network.add(len(brought), self._clock() - began_s)
+        for name in brought:
+            self._file(name)
 
     # What pays
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from srl_agents.engines.embedded.kv_packing import EightBits
+from srl_agents.engines.embedded.places.kv_packing import EightBits
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import tensors_sha256
 from srl_agents.models.playing_model import PlayingModel
@@ -26,7 +26,8 @@ _MAGIC = b"srl-kv-1"
 _DIGEST_BYTES = 16
 HEAD_BYTES = len(_MAGIC) + 8 + _DIGEST_BYTES
 """Of a file, before its keys and values."""
-_FORM = "form.txt"
+FORM = "form.txt"
+"""In a shared folder: what its blocks are."""
 _NAME = re.compile(r"[0-9a-f]{16}")
 
 
@@ -120,10 +121,10 @@ class BlockFiles:
                 raise ConfigError(
                     f"{folder}: other users may write there; use a folder of your own."
                 )
-            if any(folder.iterdir()) and not (folder / _FORM).exists():
+            if any(folder.iterdir()) and not (folder / FORM).exists():
                 raise ConfigError(f"{folder} holds other files; use an empty folder for blocks.")
             _name_form(folder, str(form))
-            found = (folder / _FORM).read_text()
+            found = (folder / FORM).read_text()
             if found != str(form):
                 raise ConfigError(
                     f"{folder} holds keys and values of {found}; this engine has {form}. Use another folder."
@@ -157,32 +158,55 @@ class BlockFiles:
         Raises:
             OSError: it cannot be written.
         """
+        return self._written(
+            name, _MAGIC + name.to_bytes(8, "little") + self._digest(payload) + payload
+        )
+
+    def take_over(self, name: int, data: bytes) -> bool:
+        """Write what another process says is a block's file, if it is.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        sound = self._payload(data, name) is not None
+        if sound:
+            self._written(name, data)
+        return sound
+
+    def read(self, path: Path, name: int) -> bytes | None:
+        """Bytes that a file holds; None if it is missing, cut off, changed or another block's."""
+        try:
+            return self._payload(path.read_bytes(), name)
+        except OSError:
+            return None
+
+    def remove(self, name: int) -> None:
+        """Remove a block's file, if it is there."""
+        self.path(name).unlink(missing_ok=True)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of every file."""
+        return HEAD_BYTES + self._block_bytes
+
+    def _written(self, name: int, data: bytes) -> Path:
         path = self.path(name)
         new = path.with_name(f"{path.name}.{owner()}.new")
         try:
-            new.write_bytes(_MAGIC + name.to_bytes(8, "little") + self._digest(payload) + payload)
+            new.write_bytes(data)
             new.replace(path)
         except OSError:
             new.unlink(missing_ok=True)
             raise
         return path
 
-    def read(self, path: Path, name: int) -> bytes | None:
-        """Bytes that a file holds; None if it is missing, cut off, changed or another block's."""
+    def _payload(self, data: bytes, name: int) -> bytes | None:
         head = _MAGIC + name.to_bytes(8, "little")
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
         payload = data[HEAD_BYTES:]
         sound = data.startswith(head) and len(payload) == self._block_bytes
         if not sound or data[len(head) : HEAD_BYTES] != self._digest(payload):
             return None
         return payload
-
-    def remove(self, name: int) -> None:
-        """Remove a block's file, if it is there."""
-        self.path(name).unlink(missing_ok=True)
 
     def _digest(self, payload: bytes) -> bytes:
         return hashlib.blake2b(payload, digest_size=_DIGEST_BYTES, key=self._key).digest()
@@ -190,10 +214,10 @@ class BlockFiles:
 
 def _name_form(folder: Path, form: str) -> None:
     """Write the form of a new folder; the first process that comes decides."""
-    new = folder / f"{_FORM}.{owner()}.new"
+    new = folder / f"{FORM}.{owner()}.new"
     new.write_text(form)
     try:
-        os.link(new, folder / _FORM)
+        os.link(new, folder / FORM)
     except FileExistsError:
         pass
     finally:
