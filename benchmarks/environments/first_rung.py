@@ -51,7 +51,6 @@ RESULTS = Path(__file__).parents[1] / "results/first_rung.json"
 RANK, ALPHA = 16, 32
 FROZEN_LAYERS = MappingProxyType({"smollm2-135m": 15})
 """Layers from the bottom without an adapter: gradients end above them, which saves a third of a step."""
-BATCH_ROWS = 8
 MOST_EXAMPLES = 200
 COMPANY = "middle"
 MODEL = "model"
@@ -63,12 +62,18 @@ class Rung:
 
     options: dict[str, Any]
     """Of `srl_envs.make`."""
+    model: str = "smollm2-135m"
+    """`tiny` where prompts are too long for the other one on a processor."""
+    parameters: str = "lora"
+    """An adapter, or ``full``: all weights."""
+    rows: int = 8
+    """Replies per step of imitation."""
     imitated: str = "strong"
     """Bot that holds every seat of the games that are imitated."""
     games: int = 100
     """Of the bot, on train seeds."""
     steps: int = 9
-    """Optimizer steps of imitation, each on `BATCH_ROWS` replies."""
+    """Optimizer steps of imitation."""
     learning_rate: float = 2e-3
     tokens: int = 24
     """Longest reply."""
@@ -81,6 +86,11 @@ class Rung:
 
 
 _LONE = {"players": 1, "rounds": 1}
+_FEW_ROWS: Any = {"rows": 4, "steps": 12, "first": 2}
+"""Where prompts are long: as many steps as elsewhere, on half of the replies."""
+_TINY: Any = {
+    "model": "tiny", "parameters": "full", "rows": 4, "steps": 80, "learning_rate": 1e-3
+}  # fmt: skip
 RUNGS: Mapping[str, Rung] = MappingProxyType(
     {
         "plan_path-v0": Rung(
@@ -99,33 +109,42 @@ RUNGS: Mapping[str, Rung] = MappingProxyType(
             episodes=32,
         ),
         "research_room-v0": Rung(
-            options={"players": 1, "level": 1}, steps=14, learning_rate=1.5e-3, episodes=32
+            options={"players": 1, "level": 1}, rows=4, steps=14, games=40, learning_rate=1.5e-3
         ),
         "holdem-v0": Rung(options={"hands": 1, "stack": 4}, episodes=48),
         "puzzles-v0": Rung(options={"puzzles": 1, "level": 1}, episodes=48),
         "sokoban-v0": Rung(
             options={**_LONE, "size": 5, "boxes": 1, "walls": 0},
-            games=40,
+            **_TINY,
             imitated="middle",
             tokens=32,
             draws=1,
         ),
         "sudoku-v0": Rung(
-            options={**_LONE, "holes": 3}, games=40, imitated="middle", tokens=40, draws=1
+            options={**_LONE, "holes": 3}, **_TINY, imitated="middle", tokens=40, draws=1
         ),
-        "expedition-v0": Rung(options={"players": 1, "level": 1}, games=10, episodes=16),
-        "werewolf-v0": Rung(options={"players": 5, "days": 2, "talks": 0}, games=10),
-        "chess-v0": Rung(options={"moves": "three", "plies": 10}, games=10, draws=2),
+        "expedition-v0": Rung(
+            options={"players": 1, "level": 1, "turns": 10}, **_TINY, games=18
+        ),
+        "werewolf-v0": Rung(
+            options={"players": 5, "days": 2, "talks": 0}, **_TINY, games=15, episodes=40
+        ),
+        "chess-v0": Rung(
+            options={"moves": "three", "plies": 10}, **_FEW_ROWS, games=10, episodes=12, draws=4
+        ),
         "treaties-v0": Rung(
             options={
                 "players": 3, "provinces": 3, "units": 1, "rounds": 2, "talks": 0, "support": False,
             },
+            **_FEW_ROWS,
             games=16,
+            episodes=12,
         ),
         "test_and_code-v0": Rung(
             options={**_LONE, "tests": 1, "difficulty": 1},
-            games=40,
-            tokens=200,
+            **_TINY,
+            games=60,
+            tokens=250,
             episodes=16,
             draws=1,
         ),
@@ -257,28 +276,31 @@ def uniform_outcome(spec: MatchSpec, draw: int) -> float:
         return float(srl_envs.play(env, players, seed=spec.seed).outcomes[mine])
 
 
-def recipe_of(env_id: str, rung: Rung, model: str) -> LeagueRecipe:
+def recipe_of(env_id: str, rung: Rung) -> LeagueRecipe:
     """What `srl train` would read."""
     values = {
         "name": "first-rung",
-        "model": model,
+        "model": rung.model,
+        "parameters": rung.parameters,
         "env": env_id,
         "env_options": options_of(rung),
         "learners": ["alice"],
-        "lora": {"rank": RANK, "alpha": ALPHA, "exclude_modules": list(without_adapter(model))},
         "warm_start": {
             "bots": [rung.imitated],
             "episodes": rung.games,
             "updates": rung.steps,
             "training": {
                 "learning_rate": rung.learning_rate,
-                "batch_rows": BATCH_ROWS,
-                "micro_batch_rows": BATCH_ROWS,
+                "batch_rows": rung.rows,
+                "micro_batch_rows": rung.rows,
             },
         },
         "rollout": {"max_new_tokens": rung.tokens},
         "evaluation": {"bots": [rung.imitated]},
     }
+    if rung.parameters == "lora":
+        without = list(without_adapter(rung.model))
+        values["lora"] = {"rank": RANK, "alpha": ALPHA, "exclude_modules": without}
     return read_values(LeagueRecipe, values, f"{env_id} at its first rung")
 
 
@@ -287,10 +309,12 @@ def without_adapter(model: str) -> tuple[str, ...]:
     return tuple(f"layers.{layer}" for layer in range(FROZEN_LAYERS.get(model, 0)))
 
 
-def loaded(model: str) -> BaseModel:
+def loaded(rung: Rung) -> BaseModel:
     """The base of a recipe of `recipe_of`."""
+    if rung.parameters == "full":
+        return BaseModel.load(rung.model, parameters="full")
     return BaseModel.load(
-        model, lora_rank=RANK, lora_alpha=ALPHA, lora_excluded=without_adapter(model)
+        rung.model, lora_rank=RANK, lora_alpha=ALPHA, lora_excluded=without_adapter(rung.model)
     )
 
 
@@ -313,28 +337,28 @@ def imitate(base: BaseModel, recipe: LeagueRecipe, folder: Path) -> dict[str, An
     return report
 
 
-def measure(env_id: str, model: str, folder: Path) -> dict[str, Any]:
+def measure(env_id: str, folder: Path) -> dict[str, Any]:
     """One row of the table."""
     rung = RUNGS[env_id]
-    base = loaded(model)
+    base = loaded(rung)
     sampling = SamplingSettings(max_new_tokens=rung.tokens)
     specs = specs_of(env_id, rung, rung.episodes)
+    before = play(TransformersEngine(base, sampling), None, specs[: rung.first])
     learning = Played()
     with spent(learning):
-        report = imitate(base, recipe_of(env_id, rung, model), folder)
+        report = imitate(base, recipe_of(env_id, rung), folder)
     if report["examples"] > MOST_EXAMPLES:
         raise ValueError(f"{report['examples']} examples: the most are {MOST_EXAMPLES}")
     version = base.freeze_adapter("alice")
     engine = TransformersEngine(base, sampling)
     return {
         **asdict(rung),
-        "model": model,
         "examples": report["examples"],
         "imitation_cpu_s": learning.cpu_s,
         "imitation": report["learners"]["alice"],
         "uniform": asdict(play_uniformly(specs, rung.draws)),
         "imitated_play": asdict(play(engine, version, specs)),
-        "before": asdict(play(engine, None, specs[: rung.first])),
+        "before": asdict(before),
     }
 
 
@@ -416,7 +440,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("games", nargs="*", help="ids; all by default")
-    parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--train", type=int, default=0, help="seeds of a course each")
     parser.add_argument("--runs", type=Path, default=Path("runs/first_rung"), help="of adapters")
     parser.add_argument("--json", type=Path, default=RESULTS)
@@ -426,7 +449,7 @@ def main() -> None:
         return
     for env_id in options.games or RUNGS:
         if env_id not in read(options.json)["rungs"]:
-            row = measure(env_id, options.model, new_folder(options.runs / env_id))
+            row = measure(env_id, new_folder(options.runs / env_id))
             with results(options.json) as found:
                 found["rungs"][env_id] = row
 

@@ -96,11 +96,12 @@ _BEGIN = (
     "",
     "Written by `benchmarks/environments/first_rung.py` from `results/first_rung.json`; do not edit.",
     "",
-    "`smollm2-135m` imitates a bot on train seeds at the easiest level of each newer game, through a",
-    "LoRA adapter on its upper half (`warm_start` of a recipe). Then it plays on eval seeds at",
-    "temperature 1, with one reply a turn: one that is not legal costs 0.05 and is answered by the",
-    "default move. `uniform` is a legal move drawn uniformly, in the same seat of the same episodes.",
-    "Intervals are at 95 %, over episodes. CPU seconds are those of imitation, and of all play.",
+    "A small model imitates a bot on train seeds at the easiest level of each newer game (`warm_start`",
+    "of a recipe): `smollm2-135m` by a LoRA adapter on its upper half, `tiny`, where it stands, by all",
+    "its weights. Then it plays on eval seeds at temperature 1, with one reply a turn: one that is not",
+    "legal costs 0.05 and is answered by the default move. `uniform` is a legal move drawn uniformly, in",
+    "the same seat of the same episodes. Intervals are at 95 %, over episodes. CPU seconds are those of",
+    "imitation, and of all play.",
 )
 _COURSES = (
     "## Training from there",
@@ -114,17 +115,17 @@ _COURSES = (
 def table(found: Mapping[str, Any]) -> str:
     """One line per game."""
     lines = [
-        "| game | examples, steps | legal before | legal | return before | return | uniform "
+        "| game | model | examples, steps | legal before | legal | return before | return | uniform "
         "| return - uniform | CPU s |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for env_id, row in found["rungs"].items():
         before, after, uniform = row["before"], row["imitated_play"], row["uniform"]
         legal = share(after["legal"])
         played = sum(part["cpu_s"] for part in (before, after, uniform))
         lines.append(
-            f"| `{env_id}` | {row['examples']}, {row['steps']} | {np.mean(before['legal']):.0%} "
-            f"| {legal.mean:.0%} [{legal.low:.0%}, {legal.high:.0%}] "
+            f"| `{env_id}` | {row['model']} | {row['examples']}, {row['steps']} "
+            f"| {np.mean(before['legal']):.0%} | {legal.mean:.0%} [{legal.low:.0%}, {legal.high:.0%}] "
             f"| {np.mean(before['returns']):+.3f} | {np.mean(after['returns']):+.3f} "
             f"| {np.mean(uniform['returns']):+.3f} | {above(after['returns'], uniform['returns'])} "
             f"| {row['imitation_cpu_s']:.0f}, {played:.0f} |"

@@ -22,6 +22,7 @@ from benchmarks.environments.first_rung import (
 FOUND = json.loads(first_rung_page.RESULTS.read_text())
 SUMS = Rung(
     options={"players": 1, "problems": 1, "difficulty": 1, "note_chars": 0},
+    model="tiny",
     games=4,
     steps=8,
     tokens=4,
@@ -61,13 +62,13 @@ def test_a_level_can_be_made_and_its_bot_is_there(env_id: str) -> None:
     rung = RUNGS[env_id]
     srl_envs.make(env_id, **first_rung.options_of(rung)).close()
     assert rung.imitated in srl_envs.spec(env_id).bots
-    assert rung.steps * first_rung.BATCH_ROWS <= first_rung.MOST_EXAMPLES
 
 
 def test_courses_begin_below_the_best_and_are_of_measured_levels() -> None:
     for env_id, course in COURSES.items():
         assert env_id in RUNGS
-        assert "random" in course.bots
+        assert len(set(course.bots)) > 1
+        assert set(course.bots) <= set(srl_envs.spec(env_id).bots)
 
 
 @pytest.mark.parametrize("env_id", WITHOUT_PROGRAMS)
@@ -107,7 +108,7 @@ def test_a_model_imitates_plays_and_trains(tmp_path: Path, monkeypatch: pytest.M
     env_id = "solve_and_verify-v0"
     monkeypatch.setattr(first_rung, "RUNGS", {env_id: SUMS})
     monkeypatch.setattr(first_rung, "COURSES", {env_id: COURSE})
-    row = first_rung.measure(env_id, "tiny", first_rung.new_folder(tmp_path / "lora"))
+    row = first_rung.measure(env_id, first_rung.new_folder(tmp_path / "lora"))
     assert row["examples"] == 12  # three replies a game
     assert row["imitation"]["last"]["loss"] < row["imitation"]["first"]["loss"]
     assert len(row["imitated_play"]["returns"]) == 3
