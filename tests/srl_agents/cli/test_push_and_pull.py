@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning"),  # PEFT's
 ]
 ADAPTER = "adapters/alice/adapter_model.safetensors"
-FINGERPRINT = "18dd47dee2770e4a"
+FINGERPRINT = "b23266b80d62fa8a"
 """Of the board that SRL ships."""
 
 
