@@ -19,7 +19,7 @@ from srl_envs.errors import SandboxError
 from srl_envs.turns.grammar import action
 
 OPEN_GAMES = (
-    "blotto-v0", "commons-v0", "connect_four-v0", "iterated_dilemma-v0", "nim-v0",
+    "blotto-v0", "connect_four-v0", "iterated_dilemma-v0", "nim-v0",
     "public_goods-v0", "word_chain-v0",
 )  # fmt: skip
 """Games in which players see everything but what others do at the same moment."""

@@ -343,7 +343,7 @@ class Weakness(NamedTuple):
     """Games that it can be planted in."""
 
 
-_NUMBERS = ("commons-v0", "public_goods-v0", "sealed_auction-v0")
+_NUMBERS = ("commons-v1", "public_goods-v0", "sealed_auction-v0")
 _ROUNDS = ("kuhn_poker-v0", "iterated_dilemma-v0", *_NUMBERS)
 _MIXED = ("iterated_dilemma-v0", "negotiation-v0", *_NUMBERS)
 _FAST = ("nim-v0", "blotto-v0", "liars_dice-v0", *_ROUNDS)

@@ -37,7 +37,7 @@ The exit code is 0 without a finding, 1 with findings or where a probe could not
 have something to fix.
 
 Examples:
-  srl redteam commons-v0
+  srl redteam commons-v1
   srl redteam all --budget-s 1800 --out attack
   srl redteam all --budget-s 1800 --publish
   srl redteam answers formats --json

@@ -292,14 +292,14 @@ register(
 )
 
 register(
-    id="commons-v0",
+    id="commons-v1",
     entry_point=f"{_DILEMMAS}.commons:Commons",
     mode="mixed",
     seats=4,
     summary="Harvest one stock that grows back, four together, and do not kill it.",
     bots=_bots(f"{_DILEMMAS}.commons_bots", "random", "middle", "strong", "held_out"),
     options={
-        "rounds": "2 to 15 (12)",
+        "rounds": "the most rounds, 5 to 30 (30)",
         "talk": "whether a message may go with a request (true)",
     },
     numeric=f"{_NUMERIC}.dilemmas:CommonsFeatures",

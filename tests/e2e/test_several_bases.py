@@ -233,7 +233,7 @@ def test_seats_that_do_not_fit_the_game_are_refused_by_name(
 
 
 def test_the_share_of_a_scarce_pool_can_be_paid_under_one_name(tmp_path: Path) -> None:
-    for env, name in (("commons-v0", "share"), ("blotto-v0", "fields_won")):
+    for env, name in (("commons-v1", "share"), ("blotto-v0", "fields_won")):
         text = ROLES.format(env=env)
         recipe = recipe_in(tmp_path, "rewards={weights: {resource: 0.25}}", text=text)
         around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)

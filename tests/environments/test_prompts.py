@@ -31,7 +31,7 @@ def test_every_prompt_is_counted_and_on_both_pages(spec: srl_envs.registry.EnvSp
 
 
 def test_every_seat_is_shown_once_and_the_other_moments_as_well() -> None:
-    shown = prompts.prompts(srl_envs.spec("commons-v0"))
+    shown = prompts.prompts(srl_envs.spec("commons-v1"))
     assert [p.seat for p in shown if p.moment == FIRST] == [0, 1, 2, 3]
     assert [p.moment for p in shown[4:]] == [MIDDLE, REFUSED]
     texts = {p.moment: p.text for p in shown}

@@ -118,7 +118,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill_store(folder / "league.db", seeds=32)
     fill_store(folder / "league.db", env_id="math_duel-v0", seeds=3, root=1)
     fill_store(folder / "league.db", env_id="split_clues-v0", seeds=3, root=2)
-    fill_store(folder / "league.db", env_id="commons-v0", seeds=3, root=3)
+    fill_store(folder / "league.db", env_id="commons-v1", seeds=3, root=3)
     with LeagueStore(folder / "league.db") as store:
         add_agents(store, NASTY)
         spec = MatchSpec(env_id="connect_four-v0", seed=0, split="eval", seats=(NASTY, "base"))

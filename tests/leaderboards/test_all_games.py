@@ -229,7 +229,7 @@ def test_a_reply_at_its_limit_is_cut_and_not_malformed() -> None:
 
 
 def test_every_kind_of_game_counts(tmp_path: Path) -> None:
-    for root, env_id in enumerate(("connect_four-v0", "split_clues-v0", "commons-v0")):
+    for root, env_id in enumerate(("connect_four-v0", "split_clues-v0", "commons-v1")):
         fill_store(tmp_path / "league.db", env_id=env_id, seeds=3, root=root)
     with LeagueStore(tmp_path / "league.db", mode="read") as store:
         found = board_data(store)["all_games"]

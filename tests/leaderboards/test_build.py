@@ -266,9 +266,9 @@ def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path:
     whatever it earns with itself in all seats."""
     with small_store(tmp_path / "league.db", "a", "b") as store:
         for n in range(3):
-            add(store, n, env_id="commons-v0", seats=("a", "b", "b"), outcomes=(1.0, 0.0, 0.0))
-        add(store, 9, env_id="commons-v0", seats=("a", "a", "b"), outcomes=(0.0, 0.0, -1.0))
-        add(store, 10, env_id="commons-v0", seats=("a", "a", "a"), outcomes=(-1.0, -1.0, -1.0))
+            add(store, n, env_id="commons-v1", seats=("a", "b", "b"), outcomes=(1.0, 0.0, 0.0))
+        add(store, 9, env_id="commons-v1", seats=("a", "a", "b"), outcomes=(0.0, 0.0, -1.0))
+        add(store, 10, env_id="commons-v1", seats=("a", "a", "a"), outcomes=(-1.0, -1.0, -1.0))
         board = board_data(store)["boards"][0]
     rows = {row["agent"]: row for row in board["agents"]}
     assert board["mode"] == "mixed"

@@ -113,7 +113,7 @@ def test_a_code_that_an_entrant_agreed_with_itself_earns_it_nothing() -> None:
 
 def test_focal_returns_by_hand() -> None:
     """Four seats: strong takes 0.6 a seat, another agent there gets 0.1 times the strong seats."""
-    protocol = small("commons-v0")
+    protocol = small("commons-v1")
 
     def outcome(spec: MatchSpec) -> list[float]:
         strong = spec.seats.count(S)
@@ -130,7 +130,7 @@ def test_focal_returns_by_hand() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["connect_four-v0", "codewords_duet-v0", "commons-v0"])
+@pytest.mark.parametrize("name", ["connect_four-v0", "codewords_duet-v0", "commons-v1"])
 @given(order=st.randoms(use_true_random=False))
 def test_rows_do_not_depend_on_the_order_of_matches(name: str, order: Any) -> None:
     protocol = small(name)

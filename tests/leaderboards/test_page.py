@@ -38,7 +38,7 @@ def test_the_overview_names_the_best_of_every_environment(page: WebDriver) -> No
     found = texts(page, "[aria-label=Environments] tbody tr:not(.spacer)")
     rows = {row.split()[0]: row for row in found}
     assert set(rows) == {
-        "blotto-v0", "commons-v0", "connect_four-v0", "math_duel-v0", "nim-v0", "split_clues-v0",
+        "blotto-v0", "commons-v1", "connect_four-v0", "math_duel-v0", "nim-v0", "split_clues-v0",
     }  # fmt: skip
     assert "bot:strong" in rows["connect_four-v0"] or "alice@8" in rows["connect_four-v0"]
     assert "cooperative" in rows["split_clues-v0"]
@@ -82,7 +82,7 @@ def test_every_page_is_described_and_every_table_and_figure_has_a_caption(
     assert find(page, "html").get_attribute("lang") == "en"
     for mark in ("header", "nav[aria-label]", "main", "footer"):
         assert len(all_of(page, f"body {mark}")) == 1, mark
-    addresses = ["board=connect_four-v0", "board=split_clues-v0", "board=commons-v0"]
+    addresses = ["board=connect_four-v0", "board=split_clues-v0", "board=commons-v1"]
     for address in ["", *addresses, first_match(page, site)]:
         go(page, site, address)
         for kind, caption in (("table", "caption"), ("figure", "figcaption")):
@@ -129,7 +129,7 @@ def test_sorting_by_mouse_and_by_keyboard(page: WebDriver, site: Path) -> None:
 
 
 def test_every_column_of_every_mode_sorts_without_losing_a_row(page: WebDriver, site: Path) -> None:
-    for board in ("connect_four-v0", "split_clues-v0", "commons-v0"):
+    for board in ("connect_four-v0", "split_clues-v0", "commons-v1"):
         go(page, site, f"board={board}")
         everyone = sorted(names(page))
         for button in all_of(page, "[aria-label=Ranking] .grid thead button"):
@@ -142,7 +142,7 @@ def test_every_mode_says_what_its_number_is(page: WebDriver, site: Path) -> None
     for board, words in (
         ("connect_four-v0", ("Elo", "the mean of the anchors", "64 %")),
         ("split_clues-v0", ("cross-play", "neither itself nor of its lineage")),
-        ("commons-v0", ("focal return", "per seat")),
+        ("commons-v1", ("focal return", "per seat")),
     ):
         (text,) = texts(go(page, site, f"board={board}"), "#measured")
         for word in (*words, "ranked by it", "95 % interval over seeds"):
@@ -311,7 +311,7 @@ def test_modes_show_their_own_tables(page: WebDriver, site: Path) -> None:
     go(page, site, "board=split_clues-v0")
     assert find(page, "[aria-label='Who plays well with whom'] .matrix")
     assert all_of(page, "[aria-label='Who beats whom']") == []
-    go(page, site, "board=commons-v0")
+    go(page, site, "board=commons-v1")
     assert "of 2" in find(page, "[aria-label='Visitor and resident'] tbody").text
 
 
@@ -379,7 +379,7 @@ def test_no_sideways_scrolling_and_readable_contrast(
         for selector in selectors:
             for element in all_of(page, selector)[:4]:
                 assert page.execute_script(CONTRAST, element) >= 4.5, (address, selector)
-    for address in ("", "board=split_clues-v0", "board=commons-v0", "board=blotto-v0"):
+    for address in ("", "board=split_clues-v0", "board=commons-v1", "board=blotto-v0"):
         assert violations(go(page, site, address)) == [], address
     go(page, site, "board=connect_four-v0")
     cells = all_of(page, ".matrix :is(td.more, td.less)")

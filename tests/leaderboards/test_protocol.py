@@ -106,7 +106,7 @@ def test_the_schedule_of_two_seats_by_hand() -> None:
 
 
 def test_the_schedule_of_four_seats_by_hand() -> None:
-    protocol = replace(load_protocol("commons-v0"), anchors=("random", "strong"), pool=())
+    protocol = replace(load_protocol("commons-v1"), anchors=("random", "strong"), pool=())
     seats = [m.seats for m in schedule(protocol, [], 1)]
     r, s = "bot:random", "bot:strong"
     assert seats == [

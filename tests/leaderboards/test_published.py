@@ -15,7 +15,7 @@ from srl_envs import list_envs, spec
 
 ENTRIES = [entry for group in read_board().groups for entry in group.entries]
 MOST_BYTES = 6 << 20
-NOT_YET = {"treaties-v0", "chess-v0"}
+NOT_YET = {"treaties-v0", "chess-v0", "commons-v1"}
 """Games of this release whose board is not published yet."""
 ALONE = {env_id for env_id in list_envs() if spec(env_id).seats == 1}
 REPLAYED = ("nim-v0", "schema_relay-v0", "negotiation-v0", "connect_four-v0.5x5x3")
@@ -63,14 +63,14 @@ def test_nothing_names_a_place_on_somebodys_machine() -> None:
 def test_bounds_fit_the_board_and_name_whom_a_search_beat() -> None:
     found, set_aside = read_exploits(PUBLISHED, read_board().groups)
     assert set_aside == []
-    assert len(found) >= 18
+    assert len(found) >= 17
     assert {agent for _, agent in found} == {"bot:strong"}
     beaten = {protocol for (protocol, _), known in found.items() if known.gain.low > 0}
     assert beaten == {"iterated_dilemma-v0"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["commons-v0", "kuhn_poker-v0", "schema_relay-v0"])
+@pytest.mark.parametrize("protocol", ["iterated_dilemma-v0", "kuhn_poker-v0", "schema_relay-v0"])
 def test_a_published_bound_plays_again(protocol: str) -> None:
     """The others: `srl leaderboard verify leaderboards/published`."""
     (path,) = (PUBLISHED / EXPLOITS / protocol).iterdir()

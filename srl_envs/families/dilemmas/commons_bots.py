@@ -1,6 +1,6 @@
 """Scripted players of the commons; they read the observation's text and nothing else.
 
-All but ``random`` know the plan that is best for the table: `fair_share`.
+All but ``random`` know the plan that serves the table: `fair_share`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_envs.families.dilemmas.commons import COLLAPSE_BELOW, SEATS, grown
+from srl_envs.families.dilemmas.commons import SEATS
 from srl_envs.messages import join_body
 from srl_envs.turns.grammar import action
 
@@ -22,7 +22,7 @@ _ROUND = re.compile(
     r"^Round \d+: stock (\d+); player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+)[ ;]",
     re.MULTILINE,
 )
-_NOW = re.compile(r"^Round (\d+) of (\d+): ask for 0 to \d+ of (\d+) units\.", re.MULTILINE)
+_NOW = re.compile(r"^Round (\d+) of at most (\d+): ask for 0 to \d+ of (\d+) units\.", re.MULTILINE)
 _MEMORY = 2
 """Rounds that ``middle`` remembers."""
 
@@ -37,16 +37,18 @@ class View:
     """Growth rate in tenths."""
     limit: int
     stock: int
-    left: int
-    """Rounds left, this one included."""
+    is_last: bool
+    """Whether no round can follow."""
     past: tuple[tuple[int, ...], ...]
     """Per round: the stock before it, then the harvest of every seat."""
     talk: bool
 
     def fair_share(self, rounds_ago: int = 0) -> int:
         """What the plan gave a seat in a past round, or gives it now."""
+        if self.is_last and not rounds_ago:
+            return self.limit
         stock = self.past[-rounds_ago][0] if rounds_ago else self.stock
-        return fair_share(stock, self.capacity, self.rate, self.limit, self.left + rounds_ago)
+        return fair_share(stock, self.capacity, self.limit)
 
     def excesses(self, rounds_ago: int) -> list[int]:
         """What each of the others took above the plan; below zero where it took less."""
@@ -62,34 +64,20 @@ class View:
         """Whether one of the others clearly took more than the plan gave it."""
         return max(self.excesses(rounds_ago)) > self.slack(rounds_ago)
 
-    def was_erratic(self, rounds_ago: int) -> bool:
-        """Whether two of the others took something else than the plan gave them, give or take one."""
-        return sum(abs(excess) > 1 for excess in self.excesses(rounds_ago)) >= 2
+    def opened_otherwise(self) -> bool:
+        """Whether two of the others left some of what the first round has for all."""
+        return bool(self.past) and sum(excess < 0 for excess in self.excesses(len(self.past))) >= 2
 
 
-def fair_share(stock: int, capacity: int, rate: int, limit: int, left: int) -> int:
-    """Units for each seat by the plan that is best for all: leave half of the capacity, sell out late.
+def fair_share(stock: int, capacity: int, limit: int) -> int:
+    """Units for each seat by the plan that serves all: leave half of the capacity, where most grows back.
 
     Args:
         stock: before the harvest.
         capacity: where growth ends.
-        rate: tenths.
         limit: of a request.
-        left: rounds to come, this one included.
     """
-    if left == 1 or _lasts(stock, capacity, rate, limit, left):
-        return limit
     return min(limit, max(0, (stock - capacity // 2) // SEATS))
-
-
-def _lasts(stock: int, capacity: int, rate: int, limit: int, left: int) -> bool:
-    """Whether the stock outlives the game though all take the limit from now on."""
-    for _ in range(left - 1):
-        remains = stock - SEATS * limit
-        if remains < COLLAPSE_BELOW:
-            return False
-        stock = grown(remains, capacity, rate)
-    return True
 
 
 def read_view(text: str) -> View:
@@ -100,9 +88,8 @@ def read_view(text: str) -> View:
     seat, capacity, rate, limit = map(int, head.groups())
     number, rounds, stock = map(int, now.groups())
     past = tuple(tuple(map(int, found)) for found in _ROUND.findall(text))
-    return View(
-        seat, capacity, rate, limit, stock, rounds - number + 1, past, "<action>say:" in text
-    )
+    talk = "<action>say:" in text
+    return View(seat, capacity, rate, limit, stock, number == rounds, past, talk)
 
 
 def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
@@ -111,18 +98,20 @@ def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def middle_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Leaves half of the capacity; takes the limit in the last round, and for two after a robbery.
+    """Leaves a twentieth more than half of the capacity, to be safe.
 
-    It names its share now and then.
+    It takes the limit for two rounds after a robbery and where no round follows, and names its share now
+    and then.
     """
 
     def act(text: str) -> str:
         view = read_view(text)
-        if view.left == 1 or _robbed_lately(view):
+        if view.is_last or _robbed_lately(view):
             return _reply(view.limit)
-        share = min(view.limit, max(0, (view.stock - view.capacity // 2) // SEATS))
-        plan = f"Let us each take {share} this round and leave {view.capacity // 2} in the ground."
-        return _reply(share, plan if view.talk and view.left % 4 == 0 else "")
+        leave = 11 * view.capacity // 20
+        share = min(view.limit, max(0, (view.stock - leave) // SEATS))
+        plan = f"Let us each take {share} this round and leave {leave} in the ground."
+        return _reply(share, plan if view.talk and len(view.past) % 4 == 0 else "")
 
     return act
 
@@ -134,13 +123,13 @@ def _robbed_lately(view: View) -> bool:
 def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
     """Keeps the plan of `fair_share` as long as all do; after one unit too many it takes the limit for good.
 
-    Two of the others off the plan, above or below, make saving with them pointless, too.
+    Two who do not take what is free in the first round make saving with them pointless, too.
     """
 
     def act(text: str) -> str:
         view = read_view(text)
-        rounds = range(1, len(view.past) + 1)
-        broken = any(max(view.excesses(n)) > 0 or view.was_erratic(n) for n in rounds)
+        robbed = any(max(view.excesses(n)) > 0 for n in range(1, len(view.past) + 1))
+        broken = robbed or view.opened_otherwise()
         return _reply(view.limit if broken else view.fair_share())
 
     return act

@@ -12,6 +12,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.families.dilemmas.blotto import MOST_VALUE, Blotto
 from srl_envs.families.dilemmas.blotto_bots import read_view as read_campaign
 from srl_envs.families.dilemmas.commons import (
+    FULLEST,
     MOST_CAPACITY,
     MOST_LIMIT,
     RATES,
@@ -96,11 +97,11 @@ class BlottoFeatures(Features):
 
 
 class CommonsFeatures(Features):
-    """Growth, capacity, limit, stock, rounds to come, then per past round the stock and all harvests.
+    """Growth, capacity, limit, stock, rounds played, then per past round the stock and all harvests.
 
-    Seats are in turn from the own one on. The growth is a share of 0.5, the capacity of 240, stocks of
-    the capacity, the limit of 30, rounds of all, harvests of the limit. Actions: every request, without
-    a word; what the others say is not read.
+    Seats are in turn from the own one on. The growth is a share of 0.9, the capacity of 240, stocks of
+    1.5 capacities, the limit of 48, rounds of the most, harvests of the limit. Actions: every request,
+    without a word; what the others say is not read.
     """
 
     def __init__(self, game: Commons) -> None:
@@ -115,13 +116,16 @@ class CommonsFeatures(Features):
             view.rate / max(RATES),
             view.capacity / MOST_CAPACITY,
             view.limit / MOST_LIMIT,
-            view.stock / view.capacity,
-            view.left / self._rounds,
+            view.stock / (FULLEST * view.capacity),
+            len(view.past) / self._rounds,
         ]
         past: list[float] = []
         for stock, *harvest in view.past:
             mine_first = harvest[view.seat :] + harvest[: view.seat]
-            past += [stock / view.capacity, *(units / view.limit for units in mine_first)]
+            past += [
+                stock / (FULLEST * view.capacity),
+                *(units / view.limit for units in mine_first),
+            ]
         values += filled(past, self._rounds * (1 + SEATS))
         return Reading(floats(values), self.mask(self.actions[: view.limit + 1]))
 

@@ -14,13 +14,18 @@ from srl_envs.core import Streams
 from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.dilemmas.commons import (
+    FULLEST,
     MAX_MESSAGE_CHARS,
+    MOST_ROUNDS,
     RATES,
+    SURE_ROUNDS,
     Commons,
     Place,
     Request,
     Stock,
+    draw_length,
     draw_place,
+    expected_rounds,
     grown,
     most_together,
     par,
@@ -30,14 +35,14 @@ from srl_envs.families.dilemmas.commons_bots import fair_share, read_view
 from srl_envs.turns.grammar import action
 from tests.commit_cases import nightly_but
 
-ENV = "commons-v0"
+ENV = "commons-v1"
 Policy = Callable[[str], str]
 PLACE = Place(start=80, capacity=120, rate=3, limit=15)
 PLACES = st.integers(0, 2**32).map(lambda seed: draw_place(Draws(seed)))
 
 
-def opening(place: Place = PLACE) -> Stock:
-    return Stock(place.start, place)
+def opening(place: Place = PLACE, length: int = 12) -> Stock:
+    return Stock(place.start, place, length)
 
 
 def ask(game: Commons, state: Stock, *amounts: int, words: str = "") -> Stock:
@@ -75,7 +80,9 @@ def test_a_round_by_hand() -> None:
     assert game.to_move(state) == ()
     together = 80 + 11 * 9  # it grows by 9 at most
     assert most_together(PLACE, 12) == together
-    assert game.returns(state) == tuple(units / 90 for units in (28, 17, 25, 20))
+    # 4 rounds, 0.9 + 0.81 + ... up to round 30: 12.418; half of 80 + 11.418 * 9 is 91.4
+    assert par(PLACE, expected_rounds(30)) == 92
+    assert game.returns(state) == tuple(units / 92 for units in (28, 17, 25, 20))
     assert game.components(state, 1) == {
         "sustained": 3 / 12, "welfare": 90 / together, "share": 17 / 90, "messages": 0.0,
     }  # fmt: skip
@@ -104,12 +111,13 @@ def test_rations_never_exceed_requests_or_the_stock(
 
 @given(PLACES)
 def test_no_plan_takes_more_than_what_par_is_half_of(place: Place) -> None:
-    """The best of all plans, by dynamic programming."""
+    """The best of all plans for a known number of rounds, by dynamic programming."""
     most, rounds = 4 * place.limit, 12
-    later = np.zeros(place.capacity + 1, dtype=int)
-    next_stock = np.array([grown(n, place.capacity, place.rate) for n in range(place.capacity + 1)])
+    stocks = np.arange(place.start + 1)
+    later = np.zeros_like(stocks)
+    next_stock = np.array([grown(n, place.capacity, place.rate) for n in stocks])
     for _ in range(rounds):
-        kept = later[next_stock] - np.arange(place.capacity + 1)
+        kept = later[next_stock] - stocks
         later = np.array([n + kept[max(0, n - most) : n + 1].max() for n in range(len(later))])
     best = int(later[place.start])
     assert 0.85 * most_together(place, rounds) < best <= most_together(place, rounds)
@@ -117,24 +125,58 @@ def test_no_plan_takes_more_than_what_par_is_half_of(place: Place) -> None:
 
 
 @given(PLACES)
-def test_the_plan_is_near_the_best_and_opens_with_the_limit(place: Place) -> None:
-    stock, taken = place.start, 0
-    assert fair_share(stock, *place[1:], 12) == place.limit
-    for left in range(12, 0, -1):
-        harvest = ration((fair_share(stock, *place[1:], left),) * 4, stock)
-        taken += sum(harvest)
-        stock = grown(stock - sum(harvest), place.capacity, place.rate)
-        assert stock or left == 1
-    assert taken > 0.85 * most_together(place, 12)
+def test_the_plan_keeps_half_and_asks_for_a_sixth_to_three_eighths_of_the_limit(
+    place: Place,
+) -> None:
+    assert place.start <= FULLEST * place.capacity
+    assert fair_share(place.start, place.capacity, place.limit) == place.limit
+    stock = grown(place.start - 4 * place.limit, place.capacity, place.rate)
+    shares = []
+    for _ in range(MOST_ROUNDS - 1):
+        shares.append(fair_share(stock, place.capacity, place.limit))
+        left = stock - 4 * shares[-1]
+        assert 0 <= left - place.capacity // 2 < 4
+        stock = grown(left, place.capacity, place.rate)
+    assert 1 / 6 < float(np.mean(shares[1:])) / place.limit < 3 / 8
+    assert max(shares) < place.limit
+
+
+def test_lengths_are_geometric_and_their_mean_is_the_one_that_par_is_made_of() -> None:
+    rng = Draws(1)
+    lengths = np.array([draw_length(rng, MOST_ROUNDS) for _ in range(20_000)])
+    assert (lengths.min(), lengths.max()) == (SURE_ROUNDS, MOST_ROUNDS)
+    assert float(lengths.mean()) == pytest.approx(expected_rounds(MOST_ROUNDS), abs=0.25)
+    later = np.array([draw_length(rng, MOST_ROUNDS, played=12) for _ in range(5000)])
+    assert later.min() == 13
+    assert float((later == 13).mean()) == pytest.approx(0.1, abs=0.02)
+    assert draw_length(rng, MOST_ROUNDS, played=29) == MOST_ROUNDS
+
+
+def test_no_seat_reads_how_long_the_game_is_and_copies_can_be_given_another_length() -> None:
+    game = Commons()
+    short, long = opening(), opening(length=20)
+    for _ in range(3):
+        assert [game.observe(short, seat) for seat in range(4)] == [
+            game.observe(long, seat) for seat in range(4)
+        ]
+        short, long = ask(game, short, 2, 2, 2, 2), ask(game, long, 2, 2, 2, 2)
+    assert game.swap_hidden(short, 1, opening(length=20)) == long
+    assert game.swap_hidden(short, 1, opening(length=2)).length == 4
+    lengths = {game.reshuffled(short, Draws(seed)).length for seed in range(200)}
+    assert min(lengths) == SURE_ROUNDS
+    assert max(lengths) > 20
+    over = short._replace(length=3)
+    assert game.to_move(over) == ()
+    assert game.reshuffled(over, Draws(1)) == game.swap_hidden(over, 0, long) == over
 
 
 def test_a_seat_has_at_most_one() -> None:
     game = Commons()
-    state = opening()._replace(totals=(45, 90, 150, 0))
+    state = opening()._replace(totals=(46, 92, 150, 0))
     assert game.earned(state) == (0.5, 1.0, 1.0, 0.0)
 
 
-@given(st.integers(0, 2**32), st.integers(2, 15))
+@given(st.integers(0, 2**32), st.integers(5, 30))
 def test_all_seats_see_the_same_past_and_the_harvest_never_shrinks(seed: int, rounds: int) -> None:
     game = Commons(rounds=rounds)
     rng = np.random.default_rng(seed)
@@ -146,7 +188,7 @@ def test_all_seats_see_the_same_past_and_the_harvest_never_shrinks(seed: int, ro
             seen = (view.stock, view.capacity, view.rate, view.limit)
             assert (view.seat, seen) == (seat, (state.amount, *state.place[1:]))
             assert tuple(row[1:] for row in view.past) == state.harvests
-            assert view.left == rounds - len(state.harvests)
+            assert view.is_last == (len(state.harvests) == rounds - 1)
         bodies = [game.sample(state, seat, rng) for seat in range(4)]
         state = game.apply(state, {s: game.parse(state, s, body) for s, body in enumerate(bodies)})
         earned = game.earned(state)
@@ -158,12 +200,12 @@ def test_all_seats_see_the_same_past_and_the_harvest_never_shrinks(seed: int, ro
 
 
 def test_the_longest_observation_fits() -> None:
-    game = Commons(rounds=15)
-    state = opening(Place(200, 240, 5, 30))
-    for _ in range(15):
+    game = Commons()
+    state = opening(Place(200, 240, 9, 48), MOST_ROUNDS)
+    for _ in range(MOST_ROUNDS):
         state = ask(game, state, 4, 4, 4, 4, words="w" * MAX_MESSAGE_CHARS)
         assert len(game.observe(state, 0)) < game.max_observation_chars - 400  # and an error text
-    assert len(state.harvests) == 15
+    assert len(state.harvests) == MOST_ROUNDS
     assert game.max_observation_chars <= 8000
 
 
@@ -210,10 +252,10 @@ def test_without_talk_there_is_no_message() -> None:
 def test_a_forfeit_leaves_each_other_its_fourth_of_what_is_there() -> None:
     game = Commons()
     state = ask(game, opening(), 5, 0, 10, 5)  # 69 now: 17 each
-    assert game.forfeit(state, 1) == (22 / 90, -1.0, 27 / 90, 22 / 90)
+    assert game.forfeit(state, 1) == (22 / 92, -1.0, 27 / 92, 22 / 92)
 
 
-@pytest.mark.parametrize("options", [{"rounds": 1}, {"rounds": 16}, {"rounds": 3.5}, {"talk": 0}])
+@pytest.mark.parametrize("options", [{"rounds": 4}, {"rounds": 31}, {"rounds": 3.5}, {"talk": 0}])
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Commons(**options)
@@ -221,10 +263,10 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
 
 def after(*rounds: tuple[int, ...]) -> str:
     """What seat 0 sees after the others took so much above the plan in each round."""
-    place = Place(start=180, capacity=200, rate=4, limit=20)
+    place = Place(start=256, capacity=200, rate=6, limit=36)
     game, state = Commons(), opening(place)
     for above in rounds:
-        share = fair_share(state.amount, *place[1:], 12 - len(state.harvests))
+        share = fair_share(state.amount, place.capacity, place.limit)
         state = ask(game, state, share, *(share + more for more in above))
     return game.observe(state, 0)
 
@@ -232,13 +274,14 @@ def after(*rounds: tuple[int, ...]) -> str:
 @pytest.mark.parametrize(
     ("rounds", "expected"),
     [
-        ([], {"middle": 20, "held_out": 20, "strong": 20}),
-        ([(0, 0, 0)], {"middle": 5, "held_out": 5, "strong": 5}),
-        ([(0, 0, 0), (0, 5, 0)], {"middle": 20, "held_out": 8, "strong": 20}),
-        ([(0, 0, 0), (0, 1, 0)], {"middle": 4, "held_out": 5, "strong": 20}),
-        ([(0, 0, 0), (0, 5, 0), (0, 0, 0), (0, 0, 0)], {"middle": 5, "held_out": 5, "strong": 20}),
-        ([(-5, 0, -9)], {"strong": 20}),
-        ([(0, 0, -9)], {"strong": 7}),
+        ([], {"middle": 36, "held_out": 36, "strong": 36}),
+        ([(0, 0, 0)], {"middle": 7, "held_out": 10, "strong": 10}),
+        ([(0, 0, 0), (0, 5, 0)], {"middle": 36, "held_out": 11, "strong": 36}),
+        ([(0, 0, 0), (0, 1, 0)], {"middle": 5, "held_out": 8, "strong": 36}),
+        ([(0, 0, 0), (0, 5, 0), (0, 0, 0), (0, 0, 0)], {"middle": 5, "held_out": 7, "strong": 36}),
+        ([(-5, 0, -9)], {"middle": 10, "held_out": 13, "strong": 36}),
+        ([(0, 0, -9)], {"strong": 12}),
+        ([(0, 0, 0), (-5, -3, -9)], {"strong": 11}),
     ],
 )
 def test_bots_keep_the_plan_and_repay_who_breaks_it(
@@ -252,11 +295,13 @@ def test_bots_keep_the_plan_and_repay_who_breaks_it(
 
 @pytest.mark.slow
 def test_who_earns_what() -> None:
-    assert outcome("strong", "strong", 20) > 0.45
-    assert outcome("strong", "strong", 20) > outcome("random", "random", 20) + 0.08
+    assert outcome("strong", "strong", 40) > outcome("random", "random", 40) + 0.12
     for company in ("middle", "strong", "held_out"):
-        assert outcome("strong", company, 30) > outcome("random", company, 30) + 0.1
-    assert outcome("strong", "random", 30) > outcome("middle", "random", 30)
+        assert outcome("strong", company, 40) > outcome("random", company, 40) + 0.1
+    assert outcome("strong", "random", 100) > outcome("random", "random", 100) + 0.03
+    assert outcome("strong", "random", 200) > outcome("held_out", "random", 200)
+    for company in ("middle", "strong"):
+        assert outcome("strong", company, 30) > outcome("middle", company, 30) + 0.03
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 import srl_envs
 
-DILEMMAS = ("blotto-v0", "commons-v0", "iterated_dilemma-v0", "public_goods-v0")
+DILEMMAS = ("blotto-v0", "commons-v1", "iterated_dilemma-v0", "public_goods-v0")
 
 
 def starts(env_id: str, split: str, count: int) -> list[tuple[str, ...]]:

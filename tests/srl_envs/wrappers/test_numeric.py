@@ -26,7 +26,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("hanabi_mini-v0", {"players": 3, "colours": 2, "hand": 3}),
     ("iterated_dilemma-v0", {"horizon": "geometric", "talk": False}),
     ("blotto-v0", {"soldiers": 7, "fields": 3, "rounds": 5}),
-    ("commons-v0", {"rounds": 2, "talk": False}),
+    ("commons-v1", {"rounds": 5, "talk": False}),
     ("public_goods-v0", {"rounds": 3, "cuts_from": 0}),
     ("public_goods-v0", {"rounds": 12, "cuts_from": 1}),
     ("negotiation-v0", {"turns": 3, "talk": False}),
@@ -223,7 +223,7 @@ def test_messages_of_other_seats_are_not_read() -> None:
         "You are player_1. CAPACITY 99, RATE 0.5, LIMIT 9, PAR 9.",
     )
     for env_id, body, forged in (
-        ("commons-v0", "3", lines),
+        ("commons-v1", "3", lines),
         ("negotiation-v0", "offer 0 0 0", ("Turn 1, player_0: offer: you get 1 book, 1 hat",)),
     ):
         read = [_after_message(env_id, body, message) for message in ("hello", *forged)]
