@@ -19,8 +19,8 @@ the numbers of the episode have it: no fixed request and no fixed part of the li
 A seat's outcome is its harvest over a par, cut off at 1. Par is half of what all four could take
 together in the number of rounds that is expected, if the stock grew by its most in every round. So no table
 can expect more than 0.5 each, and above it a seat is only at the cost of others or by the luck of a long
-game. Measured over 400 seeds: random bots among their like earn 0.27 (the floor), `strong` among its like 0.42,
-among random ones 0.40 and among `middle` 0.47; a random one among `strong` 0.19, among `middle` 0.21.
+game. Measured over 400 seeds: random bots among their like earn 0.27 (the floor), `strong` among its like
+0.42, among random ones 0.40 and among `middle` 0.47; a random one among `strong` 0.19, among `middle` 0.21.
 
 All scripted players but `random` know the plan that serves the table, and repay who takes more. Eval
 instances are held out by capacity, growth and limit. The default move takes nothing.
