@@ -113,9 +113,9 @@ def test_rations_never_exceed_requests_or_the_stock(
 def test_no_plan_takes_more_than_what_par_is_half_of(place: Place) -> None:
     """The best of all plans for a known number of rounds, by dynamic programming."""
     most, rounds = 4 * place.limit, 12
+    next_stock = np.array([grown(n, place.capacity, place.rate) for n in range(place.start + 1)])
     stocks = np.arange(place.start + 1)
     later = np.zeros_like(stocks)
-    next_stock = np.array([grown(n, place.capacity, place.rate) for n in stocks])
     for _ in range(rounds):
         kept = later[next_stock] - stocks
         later = np.array([n + kept[max(0, n - most) : n + 1].max() for n in range(len(later))])

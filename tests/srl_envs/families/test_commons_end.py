@@ -58,9 +58,10 @@ class Values:
 
     def __init__(self, place: Place, goes_on: Sequence[float]) -> None:
         _, capacity, rate, limit = place
-        stock = np.arange(int(FULLEST * capacity) + 1)
-        share = np.array([fair_share(units, capacity, limit) for units in stock])
-        next_stock = np.array([grown(left, capacity, rate) for left in stock])
+        stocks = range(int(FULLEST * capacity) + 1)
+        share = np.array([fair_share(units, capacity, limit) for units in stocks])
+        next_stock = np.array([grown(left, capacity, rate) for left in stocks])
+        stock = np.array(stocks)
         self.own, self.best, self.joint, betrayed = (np.zeros(len(stock)) for _ in range(4))
         for chance in reversed(goes_on):
             due = share if chance else np.full(len(stock), limit)
