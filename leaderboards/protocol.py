@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import metadata
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,8 @@ class Protocol:
     seats: int
     """Number of seats."""
     focal_seats: tuple[int, ...]
-    """How many seats the first agent of a pair holds; the second holds the rest."""
+    """How many seats the first agent of a pair holds; the second holds the rest. Rows count an agent where
+    it holds so many, or all seats."""
     self_play: bool
     """Whether every agent also fills a table by itself."""
     seeds: int
@@ -327,7 +328,9 @@ def _tables(
 ) -> Iterator[tuple[str, ...]]:
     """Seatings of the matches for one seed."""
     references, n = protocol.references, protocol.seats
-    among_references = [] if drawn else list(combinations(references, 2))
+    mutual = {n - held for held in protocol.focal_seats} <= {*protocol.focal_seats}
+    pairs = combinations(references, 2) if mutual else permutations(references, 2)
+    among_references = [] if drawn else list(pairs)
     meetings = [*among_references, *((e, r) for e in sorted(entrants) for r in references)]
     for one, other in meetings:
         for held in protocol.focal_seats:

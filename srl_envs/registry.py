@@ -63,6 +63,9 @@ class EnvSpec:
     held_out: bool = False
     """Whether no instance of the eval split can occur in train (`srl_envs.core.Streams.held`), with the
     default options."""
+    strangers: bool = False
+    """Whether a policy is scored in one seat among strangers only: seats talk in hidden teams, so copies of
+    one policy could agree on a code."""
     runs_programs: bool = False
     """Whether an episode runs programs in the sandbox, which makes it slower than the others."""
     extra: str = ""
@@ -95,6 +98,7 @@ def register(
     options: Mapping[str, str] | None = None,
     numeric: str = "",
     held_out: bool = False,
+    strangers: bool = False,
     runs_programs: bool = False,
     extra: str = "",
 ) -> None:
@@ -128,7 +132,7 @@ def register(
     spec = EnvSpec(
         id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
         bots=dict(bots or {}), options=dict(options or {}), numeric=numeric, held_out=held_out,
-        runs_programs=runs_programs, extra=extra,
+        strangers=strangers, runs_programs=runs_programs, extra=extra,
     )  # fmt: skip
     if _SPECS.get(id, spec) != spec:
         raise ConfigError(

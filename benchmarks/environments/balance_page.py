@@ -74,14 +74,15 @@ Every bot plays one seat while another bot plays all the others, once in every s
 Outcomes are per episode, in [-1, 1]; intervals are at 95 %, clustered by seed.
 
 - `ladder`: what each bot earns on average beside each bot in turn, best first.
-- `strong - random`: what a strong bot earns among random ones where the mode is competitive, and else
-  what a team of strong bots earns above a team of random ones.
+- `strong - random`: what a strong bot earns among random ones where the mode is competitive, in all
+  company where a score is one among strangers (undercover, werewolf), and else what a team of strong
+  bots earns above a team of random ones.
 - `best without thought - strong`: the policy of `srl redteam` that gains most above strong in the same
   seats, seeds and company ([hackability](hackability.md)); its interval holds for all that were tried.
 - `best known - strong`: headroom. The best of: another bot or a policy without thought beside strong
-  bots; a team of either beside a team of strong; a code of the red team; the look-ahead, where nothing
-  is hidden. `none` where no interval is above 0. It is the best of several, which flatters it. Where
-  seats share one outcome, brackets say what is left up to 1.
+  bots; where teams are scored, a team of either beside a team of strong, or a code of the red team; the
+  look-ahead, where nothing is hidden. `none` where no interval is above 0. It is the best of several,
+  which flatters it. Where seats share one outcome, brackets say what is left up to 1.
 - `all-seeing look-ahead`: tries {MOVES} moves at every turn, plays each on {ROLLOUTS} times with strong
   bots, and takes the best. It sees hidden cards and future random draws, which no player does.
 - A `seat 0` or `opener` gap is what that seat, or the one that moves first, earns above the others

@@ -13,6 +13,7 @@ import srl_envs
 from benchmarks.environments import lookahead
 from srl_envs.api.episode import Step, Transcript
 from srl_envs.errors import SandboxError
+from srl_envs.redteam.search import scores_teams
 from srl_envs.registry import EnvSpec
 
 LEAST_SEEDS = 4
@@ -46,8 +47,9 @@ class Balance:
     payoffs: dict[str, dict[str, Estimate]]
     """Bot of the row -> bots of the other seats -> outcome of the row."""
     separation: Estimate
-    """How far strong is above random: among random bots where the mode is competitive, else as a team
-    of strong bots above a team of random ones, because who takes from the meek may beat the able."""
+    """How far strong is above random: among random bots where the mode is competitive, in one seat among
+    each bot in turn where only that is a score (`EnvSpec.strangers`), else as a team of strong bots above a
+    team of random ones, because who takes from the meek may beat the able."""
     among_all: Estimate
     """How far strong is above random on average over all company, each bot in turn."""
     ladder: dict[str, Estimate]
@@ -55,7 +57,7 @@ class Balance:
     beside_strong: dict[str, Estimate]
     """Bot -> what it earns beside strong bots above a strong one in its seats."""
     teams: dict[str, Estimate]
-    """Bot -> what a team of it earns above a team of strong; none where the mode is competitive."""
+    """Bot -> what a team of it earns above a team of strong; none where teams are no score."""
     look_ahead: Estimate | None
     """What `benchmarks.environments.lookahead` earns beside strong bots above a strong one; None where
     too few games fit into its time."""
@@ -150,6 +152,8 @@ class Games:
 
 def separation(games: Games, seeds: range) -> Estimate:
     """How far ``strong`` is above ``random``, seed by seed; see `Balance.separation`."""
+    if games.spec.strangers:
+        return among_all(games, seeds)
 
     def gap(seed: int) -> float | None:
         if games.spec.mode == "competitive":
@@ -285,9 +289,7 @@ def measure(env_id: str, seeds: int, look_ahead_s: float = 0.0) -> Balance:
         among_all=overall,
         ladder=ladder(games, numbers),
         beside_strong=above_strong(games, numbers, lambda bot: (bot, "strong")),
-        teams={}
-        if spec.mode == "competitive"
-        else above_strong(games, numbers, lambda bot: (bot, bot)),
+        teams=above_strong(games, numbers, lambda bot: (bot, bot)) if scores_teams(spec.id) else {},
         look_ahead=ahead,
         seat_gap=seat_gap,
         mover_gap=mover_gap,

@@ -162,13 +162,12 @@ def _by_cross_play(protocol: Protocol, matches: Matches) -> dict[str, Any]:
 def _by_focal_return(protocol: Protocol, matches: Matches) -> dict[str, Any]:
     rows = []
     for agent in _agents(matches):
-        scenarios = {
-            held: (_Returns(), _Returns()) for held in (*protocol.focal_seats, protocol.seats)
-        }
+        alone = (protocol.seats,) if protocol.self_play else ()
+        scenarios = {held: (_Returns(), _Returns()) for held in (*protocol.focal_seats, *alone)}
         for spec, result in matches:
-            others = set(spec.seats) - {agent}
-            if agent in spec.seats and others <= set(protocol.references):
-                mine, rest = scenarios[spec.seats.count(agent)]
+            others, held = set(spec.seats) - {agent}, spec.seats.count(agent)
+            if held in scenarios and others <= set(protocol.references):
+                mine, rest = scenarios[held]
                 mine.add(_mean_return(spec, result, {agent}), spec.cluster)
                 if others:
                     rest.add(_mean_return(spec, result, others), spec.cluster)

@@ -266,13 +266,14 @@ def boards_of_store(
     agents = {agent.agent_id: agent for agent in store.agents()}
     boards = []
     for env_id, options in store.environments():
-        mode, summary = _described_environment(env_id)
+        mode, summary, alone = _described_environment(env_id)
         scope = Scope(
             env_id=env_id,
             options=options,
             schedule=schedule,
             mode=mode,
             references=frozenset(references),
+            alone=alone,
         )
         board, tables = _board(store, agents, scope)
         for row in board["agents"]:
@@ -289,13 +290,13 @@ def boards_of_store(
     return boards
 
 
-def _described_environment(env_id: str) -> tuple[str, str]:
-    """(mode, summary); a store may come from elsewhere."""
+def _described_environment(env_id: str) -> tuple[str, str, bool]:
+    """Mode, summary, and whether it is scored among strangers; a store may come from elsewhere."""
     try:
         known = env_spec(env_id)
     except UnknownEnvironmentError:
-        return "competitive", ""
-    return known.mode, known.summary
+        return "competitive", "", False
+    return known.mode, known.summary, known.strangers
 
 
 def _board(

@@ -95,6 +95,8 @@ class Scope:
     references: frozenset[str] = frozenset()
     """Agents that a protocol gives. Their rows come from the matches among themselves, every other row
     from matches with them: no agent's results move another's row. Empty: everybody counts for all."""
+    alone: bool = False
+    """Whether an agent counts only where it holds one seat (`srl_envs.registry.EnvSpec.strangers`)."""
 
     def concerns(self, agent: str, seats: Collection[str]) -> bool:
         """Whether a match of these seats counts for this agent's row."""
@@ -186,10 +188,11 @@ def standings(
                 *(row for row in rows if row["agent"] not in scope.references),
             ]
         return _by_return(rows, clusters, partners=partners)
-    focal = focal_returns(seated)
+    focal = focal_returns(seated, alone=scope.alone)
     if scope.references:
         others = [found for found in focal if found.agent not in scope.references]
-        focal = sorted([*focal_returns(among), *others], key=lambda f: (f.agent, f.focal_seats))
+        fixed_rows = focal_returns(among, alone=scope.alone)
+        focal = sorted([*fixed_rows, *others], key=lambda f: (f.agent, f.focal_seats))
     by_agent = [list(group) for _, group in groupby(focal, key=lambda found: found.agent)]
     return _by_return([_focal_row(group) for group in by_agent], clusters, focal=focal)
 

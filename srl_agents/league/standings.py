@@ -33,16 +33,17 @@ class Status:
     env_id: str
     schedule: str
     table: RatingTable | None
-    """None in games of one seat, which have no opponents."""
+    """None in games of one seat, and in those that are scored among strangers: a rating would count seats
+    that an agent shares with its copies."""
     gains: dict[str, Interval]
-    """Learner's last version -> mean outcome difference to its start over mirrored pairs; in games of one
-    seat the difference of their returns over common seeds."""
+    """Learner's last version -> mean outcome difference to its start over mirrored pairs; without a table
+    the difference of their returns over common seeds, in one seat beside the same others."""
     without_errors: RatingTable | None = None
     """The same without games that a forfeit ended; None where a forfeit ended all games or none."""
     partners: CrossPlay | None = None
     """Cross-play of cooperative games."""
     focal: list[FocalReturn] = field(default_factory=list)
-    """Of mixed games, and of games of one seat from the best agent to the worst."""
+    """Of mixed games; without a table from the best agent to the worst."""
     diagnostics: Diagnostics | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the environment."""
@@ -90,6 +91,11 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
                 if any(len(result.seats) == 1 for result in seated):
                     found = _alone(env_id, schedule, agents, seated)
                     statuses.append(replace(found, options=options))
+                continue
+            if _among_strangers(env_id):
+                seated = store.seated(env_id, options=options, schedule=schedule)
+                found = _alone(env_id, schedule, agents, seated)
+                statuses.append(replace(found, options=options))
                 continue
             table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
             clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
@@ -141,12 +147,16 @@ def _title(status: Status, statuses: list[Status]) -> str:
 def _alone(
     env_id: str, schedule: str, agents: list[AgentVersion], seated: list[SeatedResult]
 ) -> Status:
-    """Status of a game of one seat."""
-    present = {result.seats[0] for result in seated}
+    """Status by what agents earn in one seat, there being no other or only strangers in the others."""
+    present = {name for result in seated for name in result.seats}
     begun = {a.agent_id: a.parent for a in agents if a.parent in present and a.agent_id in present}
-    measured = MeasuredGame(name=env_id, mode="cooperative", trained=True, results=seated)
+    measured = MeasuredGame(
+        name=env_id, mode=_mode(env_id), trained=True, results=seated, alone=True
+    )
     gains = transfer_table([measured], {who: start for who, start in begun.items() if start})
-    returns = sorted(focal_returns(seated), key=lambda row: (-row.focal.estimate, row.agent))
+    returns = sorted(
+        focal_returns(seated, alone=True), key=lambda row: (-row.focal.estimate, row.agent)
+    )
     return Status(env_id, schedule, None, {row.learner: row.gain for row in gains}, focal=returns)
 
 
@@ -162,6 +172,13 @@ def _strangers(
         for agent, lineage in lineages.items()
         if lineage in met
     }
+
+
+def _among_strangers(env_id: str) -> bool:
+    try:
+        return env_spec(env_id).strangers
+    except UnknownEnvironmentError:  # a store from elsewhere
+        return False
 
 
 def _mode(env_id: str) -> str:

@@ -33,6 +33,7 @@ from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
 from srl_agents.training.folder.layout import FOLDERS, RECIPE
 from srl_agents.training.parts.single import sampling_of
+from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
 
 CROSSPLAY_SEEDS = 4_000_000
@@ -84,7 +85,7 @@ class CrossPlay:
     others on the same seeds; in returns, (1 + outcome) / 2."""
     team_gains: Mapping[str, Interval]
     """``together`` and ``strangers`` -> mean outcome more than ``starts``, seed by seed; none in a
-    competitive game, where what one wins the other loses."""
+    competitive game, where what one wins the other loses, or in one that is scored among strangers."""
 
     def numbers(self) -> dict[str, Any]:
         """The whole result as JSON values."""
@@ -301,6 +302,7 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         name: [] for name in ("together", "strangers", "starts")
     }
     results: list[SeatedResult] = []
+    alone = env_spec(game.env_id).strangers
     for episode in episodes:
         spec, outcomes = episode.spec, episode.result().outcomes
         if (spec.env_id, spec.options, spec.teams) != (game.env_id, game.options, game.teams):
@@ -309,12 +311,16 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         names = list(dict.fromkeys(spec.seats))
         for a in names:
             own = [o for o, name in zip(outcomes, spec.seats, strict=True) if name == a]
+            if alone and len(own) > 1:
+                continue
             for b in [name for name in names if name != a] or [a]:
                 cells.setdefault((a, b), []).append((float(np.mean(own)), spec.cluster))
         block = _block({players[name].run for name in names})
         if block:
             blocks[block].append((float(np.mean(outcomes)), spec.cluster))
-    measured = MeasuredGame(name=game.name, mode=game.mode, trained=True, results=results)
+    measured = MeasuredGame(
+        name=game.name, mode=game.mode, trained=True, results=results, alone=alone
+    )
     begun = {label: player.start for label, player in players.items() if player.start}
     found = {name: _interval(values) if values else None for name, values in blocks.items()}
     return CrossPlay(
@@ -327,7 +333,7 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         strangers=found["strangers"],
         starts=found["starts"],
         gains={gain.learner: gain.gain for gain in transfer_table([measured], begun)},
-        team_gains={} if game.mode == "competitive" else _team_gains(blocks),
+        team_gains={} if game.mode == "competitive" or alone else _team_gains(blocks),
     )
 
 

@@ -92,6 +92,7 @@ register(
     seats=7,
     summary="Find the werewolves by talk and votes before they have killed the village.",
     held_out=True,
+    strangers=True,
     bots=_bots(f"{_TABLES}.werewolf_bots", "random", "silent", "middle", "strong", "held_out"),
     options={
         "players": "5 to 10; one werewolf below 7, three of 10, else two (7)",
@@ -400,6 +401,7 @@ register(
     bots=_bots(f"{_WORDS}.undercover_bots", "random", "silent", "middle", "strong", "held_out"),
     options={"rounds": "rounds of hints, each with a vote: 1 to 3 (2)"},
     held_out=True,
+    strangers=True,
 )
 
 register(

@@ -57,9 +57,15 @@ def best_bot(env_id: str) -> str | None:
 
 
 def companies(env_id: str) -> list[str]:
-    """Every bot, and, where payoffs do not sum to zero, copies of oneself."""
+    """Every bot, and copies of oneself where `scores_teams`."""
+    return [*srl_envs.spec(env_id).bots, *([ITSELF] if scores_teams(env_id) else [])]
+
+
+def scores_teams(env_id: str) -> bool:
+    """Whether what copies of one policy earn together counts: neither where payoffs sum to zero, nor in
+    games that are scored among strangers."""
     found = srl_envs.spec(env_id)
-    return [*found.bots, *([] if found.mode == "competitive" else [ITSELF])]
+    return found.mode != "competitive" and not found.strangers
 
 
 class Table(NamedTuple):
@@ -203,7 +209,7 @@ def check(case: Case) -> Finding | None:
     """Play a case again: does the thoughtless policy still earn more than the strong bot?"""
     env_id, attack = case["target"], Attack.from_data(case["attack"])
     strong = best_bot(env_id)
-    if strong is None:
+    if strong is None or case["company"] not in companies(env_id):
         return None
     seeds = range(_CONFIRM_FROM, _CONFIRM_FROM + case["seeds"])
     with matches.opened(env_id) as env:

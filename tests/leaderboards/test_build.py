@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from leaderboards.boards.archive import read_board
-from leaderboards.pages.build import board_data, slug, write_site
+from leaderboards.pages.build import board_data, boards_of_store, slug, write_site
 from leaderboards.pages.matrices import compared, surprises
 from leaderboards.pages.standings import Scope, played, rank_sets
 from srl_agents.cli.pages.shared import embedded_json
@@ -278,6 +278,25 @@ def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path:
     assert held == {
         ("a", 1): 1.0, ("a", 2): 0.5, ("a", 3): 0.0, ("b", 1): 0.0, ("b", 2): 0.5,
     }  # fmt: skip
+
+
+def test_among_strangers_an_agent_counts_only_where_it_holds_one_seat(tmp_path: Path) -> None:
+    """a's copies earn 1 in four of five seats; alone a earns 0.25 beside b and c earns 0.5 there."""
+    with small_store(tmp_path / "league.db", "a", "b", "c") as store:
+        for n in range(3):
+            for one, earned in (("a", -0.5), ("c", 0.0)):
+                seats, outcomes = (one, *"bbbb"), (earned, *(0.0,) * 4)
+                add(store, n, env_id="undercover-v0", seats=seats, outcomes=outcomes)
+            seats, outcomes = ("b", *"aaaa"), (-1.0, *(1.0,) * 4)
+            add(store, n, env_id="undercover-v0", seats=seats, outcomes=outcomes)
+        (rated,) = boards_of_store(store)
+    values = {row["agent"]: row["value"] for row in rated.data["agents"]}
+    assert values == {"a": 0.25, "b": 0.0, "c": 0.5}
+    assert {row["focal_seats"] for row in rated.data["focal"]} == {1}
+    assert rated.tables.as_played is not None
+    elo = {row.agent: row.elo for row in rated.tables.as_played.ratings}
+    assert elo["c"] > elo["a"]
+    assert "b" not in elo  # it met a alone, where no other sat
 
 
 def test_rank_sets_follow_the_intervals() -> None:

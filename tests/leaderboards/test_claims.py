@@ -111,6 +111,21 @@ def test_a_code_that_an_entrant_agreed_with_itself_earns_it_nothing() -> None:
     assert found[HELD_OUT]["held_out"] is None  # it does not meet itself as a stranger
 
 
+def test_what_copies_earn_among_themselves_counts_nowhere_where_strangers_are_scored() -> None:
+    """A seat earns 0.6 alone, and 1 where its copies hold four; only the first is its row."""
+    protocol = small("undercover-v0")
+
+    def outcome(spec: MatchSpec) -> list[float]:
+        return [2 * (0.6 if spec.seats.count(name) == 1 else 1.0) - 1 for name in spec.seats]
+
+    found = rows(ratings(protocol, played(protocol, ["me"], 2, outcome)))
+    for name in (R, S, "me"):
+        (visitor,) = found[name]["scenarios"]
+        assert found[name]["focal_return"] == pytest.approx(0.6)
+        assert (visitor["seats_held"], visitor["own"], visitor["others"]) == (1, 0.6, 1.0)
+        assert found[name]["matches"] == 2 * 5 * (2 if name == "me" else 1)
+
+
 def test_focal_returns_by_hand() -> None:
     """Four seats: strong takes 0.6 a seat, another agent there gets 0.1 times the strong seats."""
     protocol = small("commons-v1")

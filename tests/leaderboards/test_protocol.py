@@ -23,6 +23,7 @@ from leaderboards.protocol import (
 )
 from srl_envs import list_envs, spec
 from srl_envs.errors import ConfigError
+from srl_envs.redteam.search import scores_teams
 
 NAMES = protocol_names()
 MEASURES = {"competitive": "elo", "cooperative": "cross_play", "mixed": "focal_return"}
@@ -49,7 +50,9 @@ def test_a_protocol_fits_its_environment(name: str) -> None:
     assert protocol.name.partition(".")[0] == protocol.env
     assert set(protocol.anchors) | set(protocol.pool) == set(spec(protocol.env).bots)
     assert protocol.rating.measure == MEASURES[protocol.mode]
-    assert protocol.self_play == (protocol.mode != "competitive")
+    assert protocol.self_play == scores_teams(protocol.env)
+    if spec(protocol.env).strangers:
+        assert protocol.focal_seats == (1,)
 
 
 def test_a_changed_protocol_is_refused_and_a_new_version_is_added(tmp_path: Path) -> None:
@@ -114,6 +117,19 @@ def test_the_schedule_of_four_seats_by_hand() -> None:
         (r, r, r, s), (s, r, r, r), (r, s, r, r), (r, r, s, r),
         (r, r, r, r), (s, s, s, s),
     ]  # fmt: skip
+
+
+def test_among_strangers_every_agent_sits_alone_in_every_seat_beside_each_other() -> None:
+    """Copies in several seats could agree on a code; references visit each other both ways."""
+    protocol = replace(load_protocol("undercover-v0"), anchors=("random", "strong"), pool=())
+    seats = [m.seats for m in schedule(protocol, ["me"], 1)]
+    pairs = [("bot:random", "bot:strong"), ("bot:strong", "bot:random"),
+             ("me", "bot:random"), ("me", "bot:strong")]  # fmt: skip
+    assert seats == [
+        tuple(one if seat == turn else other for seat in range(5))
+        for one, other in pairs
+        for turn in range(5)
+    ]
 
 
 @given(

@@ -18,6 +18,7 @@ from srl_envs.redteam.readers import answers, codes, hunt
 from srl_envs.redteam.readers.features import bounds, value
 from srl_envs.redteam.readers.learned import Explorer, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
+from srl_envs.redteam.search import ITSELF
 from srl_envs.turns import conduct
 from tests.redteam.toy_games import Sums
 
@@ -162,6 +163,33 @@ def test_partners_find_the_seat_that_reads_another_secret() -> None:
     assert codes.coded("Word", turn(f"You are p_2. Word: bay\n{said}", "p_0", "p_1"), rng) == "p_0"
     assert codes.coded("Word", turn("You are p_2. Word: bay"), rng) == codes.word("bay", "p_2", 0)
     assert codes.labels([["Word: sea\nSize: 3", "Word: bay\nSize: 3"]]) == ["Word"]
+
+
+@pytest.mark.slow
+def test_a_code_of_copies_pays_a_team_and_earns_nothing_among_strangers() -> None:
+    """In undercover: more than .02 as a team, as it was scored once; at most .02 among the bots in turn, as a
+    board scores it."""
+    code = Reader(move=Move(kind="code", name="Your word"))
+    assert ITSELF not in hunt.tables("undercover-v0")
+    with matches.opened("undercover-v0") as env:
+        team = hunt.confirm(hunt.Room(env, ITSELF, "strong"), code, 0.05, 240)[0]
+        rooms = [hunt.Room(env, company, "strong") for company in hunt.tables("undercover-v0")]
+        gains = [float(np.mean([room.gain(code, seed) for room in rooms])) for seed in range(160)]
+    assert team.low > 0.02
+    assert betting.interval(gains, least=-2.0, most=2.0).high <= 0.02
+
+
+def test_a_case_of_a_team_is_none_where_strangers_are_scored() -> None:
+    code = Reader(move=Move(kind="code", name="Your word"))
+    case = {"probe": "readers", "target": "undercover-v0", "program": code.to_data(),
+            "company": ITSELF, "seeds": 160}  # fmt: skip
+    assert attack.check_case(case) is None
+    assert Move(kind="code", name="Your word") in probe_material("undercover-v0").moves
+
+
+def probe_material(env_id: str) -> hunt.Material:
+    with matches.opened(env_id) as env:
+        return hunt.watch(env, "strong")
 
 
 def test_a_learned_policy_takes_the_move_that_paid_at_its_features() -> None:

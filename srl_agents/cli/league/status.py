@@ -27,7 +27,8 @@ DESCRIPTION = """Show the ratings of a run, and how each learner does against th
 
 Ratings come from the final round robin on eval seeds (or, before the end, from the last look); of a
 population from its evaluation matches. Cooperative games are ranked by cross-play, mixed ones show
-focal returns too, teams are rated side against side; games of one seat show returns and no Elo.
+focal returns too, teams are rated side against side; games of one seat, or scored among strangers,
+show returns and no Elo.
 The interval of a comparison is clustered by seed: mirrored games of one seed count as one.
 
 Examples:
@@ -119,7 +120,9 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _alone_table(found: Status, names: Names) -> Table:
-    title = f"{found.title}, {found.schedule}: return by itself, no opponents"
+    seats = max((row.seats for row in found.focal), default=1)
+    what = "by itself, no opponents" if seats == 1 else "in one seat, strangers in the others"
+    title = f"{found.title}, {found.schedule}: return {what}"
     table = _table(title, "agent", "return", "games")
     for row in found.focal:
         table.add_row(names.get(row.agent, row.agent), _interval(row.focal), str(row.games))

@@ -30,6 +30,8 @@ class MeasuredGame:
     trained: bool
     results: Sequence[SeatedResult]
     """Results of the final table."""
+    alone: bool = False
+    """As in `srl_agents.league.ratings.focal_returns.focal_returns`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +75,7 @@ def transfer_table(games: Sequence[MeasuredGame], starts: Mapping[str, str]) -> 
     rows = []
     for learner, start in starts.items():
         for game in games:
-            own, before = _returns(game.results, learner), _returns(game.results, start)
+            own, before = (_returns(game, agent) for agent in (learner, start))
             common = sorted(
                 key for key in own.keys() & before.keys() if key[1] not in (learner, start)
             )
@@ -121,10 +123,12 @@ _Met = tuple[str, str, tuple[int, ...]]
 """Seed, opponent (empty where there is none), and the agent's seats."""
 
 
-def _returns(results: Sequence[SeatedResult], agent: str) -> dict[_Met, list[float]]:
+def _returns(game: MeasuredGame, agent: str) -> dict[_Met, list[float]]:
     """The agent's mean return in each match that it had with one other, or in a game of one seat."""
     found: dict[_Met, list[float]] = defaultdict(list)
-    for result in results:
+    for result in game.results:
+        if game.alone and result.seats.count(agent) > 1:
+            continue
         others = set(result.seats) - {agent}
         only = len(result.seats) == 1
         if agent in result.seats and (only or len(others) == 1):

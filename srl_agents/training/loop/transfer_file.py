@@ -12,6 +12,7 @@ from srl_agents.league.ratings.transfer import MeasuredGame, over_games, transfe
 from srl_agents.league.store.history import LeagueStore
 from srl_agents.recipes.sections.games import Game
 from srl_agents.records import plain_json
+from srl_envs import spec
 
 TRANSFER = "transfer.json"
 """Name of the file in a run's folder."""
@@ -37,6 +38,7 @@ def write_transfer(
             mode=game.mode,
             trained=game.weight > 0,
             results=store.seated(game.env_id, options=game.options, schedule=FINAL),
+            alone=spec(game.env_id).strangers,
         )
         for game in games
     ]

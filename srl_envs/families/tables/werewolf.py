@@ -11,8 +11,8 @@ the share of its votes that named a werewolf, a werewolf by not being voted out.
 would learn from a result that the six others decide. Werewolves who name different players leave it to
 chance, which is dealt before the game, so that any episode can be continued from any point.
 
-Talk is open and costs nothing, so a score among copies of one policy means little: they could agree on any
-code. The boards therefore seat a policy among other ones (`focal_return`).
+Talk is open and costs nothing, so copies of one policy could agree on any code: six that show each other
+their roles earn 0.3 a seat more than strong bots. So a score is what one seat earns among strangers.
 
 A deal of roles, seat by seat, belongs to one split.
 

@@ -14,6 +14,10 @@ from the speaker before would hide the odd one at no cost, so a hint may use no 
 decides, as a majority of five hardly ever meets. A hint that names the word is an illegal reply like any
 other; nobody is voted out for it.
 
+Copies of one policy could hint by a code for their word, which earns a team 0.07 more than strong bots (the
+red team's, `srl_envs.redteam.readers.codes`). So a score is what one seat earns among strangers, where the
+same code earns 0.12 less: boards, gains of learners, balance and the red team seat a policy alone.
+
 Measured over 400 games, each with an interval of 0.06 either way: among four middle bots, who tell the
 truth and vote by their own word, a random one earns -0.07 (the floor), a silent one 0.08, a fifth middle
 one 0.14, the strong bot, which notices when it is the odd one, 0.29; there is no exact oracle (1 is the

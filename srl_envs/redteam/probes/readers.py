@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import srl_envs
 from srl_envs.redteam import matches
 from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.readers import hunt
 from srl_envs.redteam.readers.hunt import Found, Room
-from srl_envs.redteam.search import ITSELF, best_bot
+from srl_envs.redteam.search import best_bot
 
 
 def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
@@ -40,8 +39,7 @@ def _measures(found: Found) -> dict[str, Any]:
 def check(case: Case) -> Finding | None:
     """Play a case again: does the program still earn more than the strong bot?"""
     env_id, strong = case["target"], best_bot(case["target"])
-    bots = srl_envs.spec(env_id).bots
-    if strong is None or case["company"] not in (*bots, ITSELF):
+    if strong is None or case["company"] not in hunt.tables(env_id):
         return None
     program = hunt.read_program(case["program"])
     with matches.opened(env_id) as env:

@@ -26,7 +26,7 @@ from srl_envs.redteam.readers.features import HAS, bounds
 from srl_envs.redteam.readers.learned import Explorer, Learned, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
 from srl_envs.redteam.reading import examples
-from srl_envs.redteam.search import ITSELF, best_bot
+from srl_envs.redteam.search import ITSELF, best_bot, scores_teams
 
 AnyProgram = Reader | Learned
 ALPHA = 0.05
@@ -157,7 +157,7 @@ def watch(env: Any, company: str) -> Material:
     moves += [Move(kind="constant", name=body) for body, _ in bodies.most_common(_MOST_BODIES)]
     moves += [*(Move(kind="past", shift=k) for k in (-1, 0, 1)), Move(kind="refuse")]
     moves += [Move(kind="answer", name=bot) for bot in bots if bot == company]
-    if company == ITSELF:
+    if company == ITSELF or srl_envs.spec(env_id).strangers:  # the latter to see that it fails
         starts = [_start(env, seed) for seed in range(_WATCHED)]
         moves += [Move(kind="code", name=label) for label in codes.labels(starts)]
     return Material(tuple(moves), features)
@@ -328,9 +328,9 @@ def confirm(
 
 def tables(env_id: str) -> list[str]:
     """Companies in the order of their weight: strong bots, one's own copies, then the other bots."""
-    spec, strong = srl_envs.spec(env_id), best_bot(env_id)
-    own = [] if spec.mode == "competitive" else [ITSELF]
-    return [*([strong] if strong else []), *own, *(bot for bot in spec.bots if bot != strong)]
+    strong = best_bot(env_id)
+    others = [bot for bot in srl_envs.spec(env_id).bots if bot != strong]
+    return [*([strong] if strong else []), *([ITSELF] if scores_teams(env_id) else []), *others]
 
 
 def alpha_of(env_id: str) -> float:

@@ -136,13 +136,15 @@ def test_cooperative_and_mixed_runs_show_their_own_tables(
     for env_id, outcomes, word in (
         ("schema_relay-v0", (0.5, 0.5), "with strangers"),
         ("iterated_dilemma-v0", (0.5, -0.5), "returns by seats held"),
+        ("undercover-v0", (0.5, 0.0, 0.0, 0.0, 0.0), "in one seat, strangers in the others"),
     ):
+        seats = ("a", *"b" * (len(outcomes) - 1))
         path = tmp_path / f"{env_id}.db"
         with LeagueStore(path) as store:
             for name in "ab":
                 store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
             for seed in range(4):
-                spec = MatchSpec(env_id=env_id, seed=seed, split="eval", seats=("a", "b"))
+                spec = MatchSpec(env_id=env_id, seed=seed, split="eval", seats=seats)
                 store.report(spec, MatchResult(match_id=spec.match_id, outcomes=outcomes,
                              rewards=outcomes, termination="ok"))  # fmt: skip
         capsys.readouterr()

@@ -51,6 +51,20 @@ def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
     assert (row.gain.estimate, row.start_score) == pytest.approx((0.1, 0.5))
 
 
+def test_copies_of_a_learner_gain_nothing_where_strangers_are_scored() -> None:
+    """Alone it earns what its start does; in two of three seats a code would have brought it 1 more."""
+    results = [
+        SeatedResult(seats, tuple(float(seats.count(name) == 2) for name in seats), "seed 0")
+        for name in ("alice@3", "tiny")
+        for seats in ((name, "bot:random", "bot:random"), ("bot:random", name, name))
+    ]
+    results[-1] = SeatedResult(results[-1].seats, (0.0, 0.0, 0.0), "seed 0")
+    for alone, gain in ((True, 0.0), (False, 0.25)):
+        only = MeasuredGame(name="x", mode="mixed", trained=True, results=results, alone=alone)
+        (row,) = transfer_table([only], {"alice@3": "tiny"})
+        assert row.gain.estimate == gain
+
+
 def test_alone_in_the_only_seat_learner_and_start_are_compared_on_common_seeds() -> None:
     results = [SeatedResult(("alice@3",), (1.0,), f"seed {seed}") for seed in range(4)]
     results += [SeatedResult(("tiny",), (-1.0,), f"seed {seed}") for seed in range(1, 6)]

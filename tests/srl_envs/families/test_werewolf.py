@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import SPLITS, Streams, split_of_instance
+from srl_envs.core import SPLITS, Streams, seat_name, split_of_instance
 from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.tables.werewolf import (
@@ -32,6 +32,8 @@ from srl_envs.families.tables.werewolf import (
     werewolves,
 )
 from srl_envs.families.tables.werewolf_bots import read, suspicion, understood
+from srl_envs.redteam.readers.codes import word
+from srl_envs.turns.grammar import action
 
 ENV = "werewolf-v0"
 ROLES = (WEREWOLF, WEREWOLF, SEER, DOCTOR, VILLAGER, VILLAGER, VILLAGER)
@@ -348,6 +350,49 @@ def outcomes(row: str, column: str, seeds: range) -> list[float]:
 def test_a_stronger_bot_earns_more_among_middle_ones() -> None:
     means = [np.mean(outcomes(bot, "middle", range(84))) for bot in ("random", "middle", "strong")]
     assert means[0] + 0.1 < means[1] < means[2]
+
+
+def coded(seat: int, seed: int) -> Any:
+    """Copies that show each other their roles by words that no stranger reads; werewolves do so, too."""
+    bot = srl_envs.make_bot(ENV, "strong", seed=31 * seed + seat)
+
+    def act(text: str) -> str:
+        seen = read(text)
+        if seen.speaks:
+            return action(word(seen.role, seat_name(seen.me), seen.day))
+        said = re.findall(r'^Day (\d), (player_(\d)): "(.*)"$', text, re.MULTILINE)
+        wolves = [int(n) for day, who, n, w in said if w == word("werewolf", who, int(day))]
+        named = [n for n in wolves if n in seen.choices and not seen.night]
+        return action(seat_name(named[0])) if named else bot(text)
+
+    return act
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("held", "least", "most"), [(6, 0.1, 1.0), (1, -1.0, 0.02)])
+def test_a_code_pays_copies_in_most_seats_and_nothing_in_one(
+    held: int, least: float, most: float
+) -> None:
+    """Mean outcome per seat held above strong in the same seats, beside middle; so a board seats one."""
+    env: Any = srl_envs.make(ENV)
+    assert srl_envs.spec(ENV).strangers
+    gains = []
+    for seed in range(140 if held == 1 else 40):
+        earned = []
+        for focal in (coded, lambda s, n: srl_envs.make_bot(ENV, "strong", seed=31 * n + s)):
+            seats = {(seed + k) % 7 for k in range(held)}
+            bots = {
+                s: focal(s, seed)
+                if s in seats
+                else srl_envs.make_bot(ENV, "middle", seed=31 * seed + s)
+                for s in range(7)
+            }
+            outcomes = srl_envs.play(env, bots, seed=seed).outcomes
+            earned.append(float(np.mean([outcomes[s] for s in seats])))
+        gains.append(earned[0] - earned[1])
+    half = 1.96 * np.std(gains) / np.sqrt(len(gains))
+    assert np.mean(gains) - half > least
+    assert np.mean(gains) + half < most
 
 
 def test_talk_helps_the_village() -> None:
