@@ -1,6 +1,7 @@
 """Solvers beside values that are known, and the published rows beside what they claim."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 import srl_envs
 from benchmarks.environments import solved_values
-from benchmarks.environments.solvers import bids, boards, cards
+from benchmarks.environments.solvers import bids, boards, cards, leduc_equilibrium
+from srl_envs.families.cards.leduc_table import CHANCES
 from srl_envs.turns.grammar import action
 
 ROWS = {row["name"]: row for row in json.loads(solved_values.RESULTS.read_text())}
@@ -68,6 +70,34 @@ def test_jam_or_fold_plays_aces_and_leaves_the_worst() -> None:
         cards.hand_class((48, 44)) > cards.hand_class((48, 45)) - 169
     )  # suited and unsuited differ
     assert cards.hand_class((48, 44)) != cards.hand_class((48, 45))
+
+
+def test_the_shipped_table_of_leduc_is_an_equilibrium() -> None:
+    """OpenSpiel's best response finds the same: see the row of leduc."""
+    shipped = leduc_equilibrium.strategy_of(CHANCES)
+    assert leduc_equilibrium.exploitability(shipped) < 0.002
+    folds = {line: tuple((0, 0) for _ in rows) for line, rows in CHANCES.items()}
+    assert leduc_equilibrium.exploitability(leduc_equilibrium.strategy_of(folds)) == pytest.approx(
+        1
+    )
+
+
+def test_fewer_rounds_of_regrets_are_further_from_the_equilibrium() -> None:
+    left = []
+    for iterations in (10, 60):
+        solver = leduc_equilibrium.Solver()
+        solver.run(iterations)
+        left.append(leduc_equilibrium.exploitability(solver.average))
+    assert 1 > left[0] > 2 * left[1] > 0.002
+
+
+@pytest.mark.nightly
+def test_the_table_of_leduc_comes_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["leduc_equilibrium", "--path", str(tmp_path / "table.py")])
+    assert leduc_equilibrium.main() == 0
+    assert (tmp_path / "table.py").read_bytes() == leduc_equilibrium.PATH.read_bytes()
 
 
 @pytest.mark.slow

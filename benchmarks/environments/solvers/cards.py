@@ -32,7 +32,7 @@ def kuhn(bots: tuple[str, ...], make: MakeBot, *, draws: int = 400) -> Solved:
     )
 
 
-def leduc(bots: tuple[str, ...], make: MakeBot, *, draws: int = 100) -> Solved:
+def leduc(bots: tuple[str, ...], make: MakeBot, *, draws: int = 2000) -> Solved:
     """The same in Leduc poker, with OpenSpiel's tree and best response."""
     import pyspiel
 
@@ -41,10 +41,11 @@ def leduc(bots: tuple[str, ...], make: MakeBot, *, draws: int = 100) -> Solved:
     found = {}
     for name in bots:
         bot = make(name, 0)
-        policy = {}
-        for key, (text, legal) in texts.items():
-            asked = chances(bot, text, draws)
-            policy[key] = [(n, sum(asked.get(word, 0.0) for word in words)) for n, words in legal]
+        asked = {text: chances(bot, text, draws) for text in sorted({t for t, _ in texts.values()})}
+        policy = {
+            key: [(n, sum(asked[text].get(word, 0.0) for word in words)) for n, words in legal]
+            for key, (text, legal) in texts.items()
+        }
         found[name] = float(pyspiel.exploitability(game, policy))
     return Solved(
         game="kuhn_poker-v0 deck=leduc hands=1",

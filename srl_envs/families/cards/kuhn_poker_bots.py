@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from srl_envs.families.cards.leduc_table import CHANCES
 from srl_envs.turns.grammar import action
 
 _HAND = re.compile(
@@ -23,20 +24,7 @@ _PAST = re.compile(
 )
 
 _CARDS = "JQK"
-
-# Chances of (bet or raise, call) by hand strength in Leduc. The rows are situations within one
-# betting round: opening it, after a check, after a bet, after a raise. They are the means over the
-# longer histories of an equilibrium found by counterfactual regret minimisation.
-_Odds = tuple[tuple[float, float], ...]
-_LEDUC: dict[tuple[int, str], _Odds] = {
-    (1, "J"): ((0.08, 0.0), (0.30, 0.0), (0.03, 0.08), (0.0, 1.0)),
-    (1, "Q"): ((0.73, 0.0), (0.85, 0.0), (0.31, 0.69), (0.0, 1.0)),
-    (1, "K"): ((0.75, 0.0), (1.0, 0.0), (0.61, 0.39), (0.0, 1.0)),
-    (2, "J"): ((0.28, 0.0), (0.22, 0.0), (0.12, 0.0), (0.0, 0.0)),
-    (2, "Q"): ((0.15, 0.0), (0.15, 0.0), (0.0, 0.25), (0.0, 0.12)),
-    (2, "K"): ((0.16, 0.0), (0.36, 0.0), (0.02, 0.61), (0.0, 0.32)),
-    (2, "pair"): ((0.75, 0.0), (1.0, 0.0), (0.93, 0.07), (0.0, 1.0)),
-}
+_LETTERS = {"check": "k", "bet": "b", "call": "c", "raise": "r", "fold": "f"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +38,8 @@ class Spot:
     """Words of this betting round, both seats' in turn."""
     possible: tuple[str, ...]
     leduc: bool
+    before: tuple[str, ...] = ()
+    """Words of the first betting round, where this is the second."""
 
     @property
     def strength(self) -> str:
@@ -69,11 +59,16 @@ def read_spot(text: str) -> Spot:
     if hand is None or possible is None:
         raise ValueError("the text holds no decision of Kuhn or Leduc poker")
     card, table, betting = hand.groups(default="")
-    last_round = re.split(r"; table card [JQK]:? ?", betting)[-1]
-    acts = [act.split(" ") for act in last_round.split(", ")]
-    words = tuple(act[1] for act in acts if act[0] in ("you", "they"))
+    rounds = [_said(part) for part in re.split(r"; table card [JQK]:? ?", betting)]
     legal = tuple(possible.group(1).split(" or "))
-    return Spot(card, table, words, legal, "Leduc poker." in text)
+    before = rounds[0] if len(rounds) > 1 else ()
+    return Spot(card, table, rounds[-1], legal, "Leduc poker." in text, before)
+
+
+def _said(betting: str) -> tuple[str, ...]:
+    """Words of one betting round."""
+    acts = [act.split(" ") for act in betting.split(", ")]
+    return tuple(act[1] for act in acts if act[0] in ("you", "they"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +119,7 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
 def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Kuhn: the equilibrium that bluffs most, until past hands show a weak style; then its best answer.
 
-    Leduc: the mean chances of an equilibrium, without its memory; a best response wins 0.66 chips a hand.
+    Leduc: an equilibrium, whose best response wins 0.001 chips a hand.
     """
     equal = _player(lambda spot: leduc(spot) if spot.leduc else equilibrium(spot, 1 / 3), rng)
 
@@ -164,8 +159,14 @@ def equilibrium(spot: Spot, bluff: float) -> tuple[float, float]:
 
 
 def leduc(spot: Spot) -> tuple[float, float]:
-    """Chances of (bet or raise, call) in Leduc."""
-    return _LEDUC[2 if spot.table else 1, spot.strength][spot.situation]
+    """Chances of (bet or raise, call) in Leduc, in equilibrium."""
+    line = "".join(_LETTERS[word] for word in spot.before)
+    if spot.table:
+        line += "/"
+    line += "".join(_LETTERS[word] for word in spot.betting)
+    number = _CARDS.index(spot.card) + (3 * _CARDS.index(spot.table) if spot.table else 0)
+    push, call = CHANCES[line][number]
+    return push / 1000, call / 1000
 
 
 def honest(spot: Spot) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from srl_envs.families.cards.kuhn_poker import DECKS, KuhnPoker, Table, describe
 from srl_envs.families.cards.kuhn_poker_bots import (
     Past,
     Spot,
+    _patient,
     equilibrium,
     honest,
     leduc,
@@ -209,8 +210,8 @@ def expected_chips(game: KuhnPoker, odds: tuple[Odds, Odds]) -> float:
         legal = game.legal(state, state.mover)
         chances = {"bet": push, "check": 1 - push} if "check" in legal else {
             "raise": push if "raise" in legal else 0.0,
-            "call": call if "raise" in legal else min(1.0, call + push),
-            "fold": 1 - push - call,
+            "call": min(call, 1 - push) if "raise" in legal else min(1.0, call + push),
+            "fold": max(0.0, 1 - push - call),
         }  # fmt: skip
         return sum(
             chance * value(game.apply(state, {state.mover: word}))
@@ -231,7 +232,7 @@ def test_a_bot_reads_the_hand_that_is_played_and_not_those_before() -> None:
     spot = read_spot(game.observe(state, 1))
     assert spot == Spot("K", "", ("check", "bet"), ("fold", "call", "raise"), leduc=True)
     spot = read_spot(game.observe(play(game, ("KQJ", "JKQ"), "bet fold check check"), 1))
-    assert spot == Spot("K", "Q", (), ("check", "bet"), leduc=True)
+    assert spot == Spot("K", "Q", (), ("check", "bet"), leduc=True, before=("check", "check"))
     assert (spot.strength, spot.situation) == ("K", 0)
 
 
@@ -331,14 +332,35 @@ def test_no_constant_does_as_well_against_the_middle_bot_as_the_strong_one() -> 
     assert np.mean(earned) > 0.005
 
 
-def test_the_strong_bot_of_leduc_beats_the_thoughtless() -> None:
+def patient_odds(text: str) -> tuple[float, float]:
+    return _patient(read_spot(text))
+
+
+LEDUC_RIVALS: dict[str, tuple[Odds, float]] = {
+    "random": (random_odds, 0.5),
+    "who calls": (lambda _: (0.0, 1.0 if "call" in _ else 0.0), 0.1),
+    "middle": (middle_odds, 0.0),
+    "held out": (patient_odds, 0.0),
+}
+"""Rival of the strong bot of Leduc, and the chips a hand that it wins from it at least."""
+
+
+@pytest.mark.parametrize("rival", LEDUC_RIVALS)
+def test_no_bot_of_leduc_wins_from_the_strong_one(rival: str) -> None:
     game = KuhnPoker(deck="leduc", hands=1)
+    odds, least = LEDUC_RIVALS[rival]
+    assert expected_chips(game, (lambda text: leduc(read_spot(text)), odds)) > least
 
-    def strong(text: str) -> tuple[float, float]:
-        return leduc(read_spot(text))
 
-    assert expected_chips(game, (strong, random_odds)) > 0.5
-    assert expected_chips(game, (strong, lambda _: (0.0, 1.0 if "call" in _ else 0.0))) > 0.1
+def test_the_strong_bot_of_leduc_remembers_the_first_round() -> None:
+    """A queen under a king on the table is worth a bet after two checks, and seldom after two raises."""
+    game = KuhnPoker(deck="leduc", hands=1)
+    patient, wild = (
+        leduc(read_spot(game.observe(play(game, ("QJK",), words), 0)))
+        for words in ("check check check bet", "check bet raise call check bet")
+    )
+    assert patient != wild
+    assert len(read_spot(game.observe(play(game, ("QJK",), "bet raise call"), 0)).before) == 3
 
 
 @pytest.mark.parametrize("deck", list(DECKS))
