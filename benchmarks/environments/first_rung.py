@@ -86,7 +86,7 @@ class Rung:
 
 
 _LONE = {"players": 1, "rounds": 1}
-_FEW_ROWS: Any = {"rows": 4, "steps": 12, "first": 2}
+_FEW_ROWS: Any = {"rows": 4, "steps": 10, "first": 2}
 """Where prompts are long: as many steps as elsewhere, on half of the replies."""
 _TINY: Any = {
     "model": "tiny", "parameters": "full", "rows": 4, "steps": 80, "learning_rate": 1e-3
@@ -121,23 +121,29 @@ RUNGS: Mapping[str, Rung] = MappingProxyType(
             draws=1,
         ),
         "sudoku-v0": Rung(
-            options={**_LONE, "holes": 3}, **_TINY, imitated="middle", tokens=40, draws=1
+            options={**_LONE, "holes": 3},
+            **_FEW_ROWS,
+            games=20,
+            imitated="middle",
+            tokens=40,
+            episodes=20,
+            draws=1,
         ),
         "expedition-v0": Rung(
             options={"players": 1, "level": 1, "turns": 10}, **_TINY, games=18
         ),
         "werewolf-v0": Rung(
-            options={"players": 5, "days": 2, "talks": 0}, **_TINY, games=15, episodes=40
+            options={"players": 5, "days": 2, "talks": 0}, **_FEW_ROWS, games=4, episodes=20
         ),
         "chess-v0": Rung(
-            options={"moves": "three", "plies": 10}, **_FEW_ROWS, games=10, episodes=12, draws=4
+            options={"moves": "three", "plies": 10}, **_FEW_ROWS, games=4, episodes=12, draws=4
         ),
         "treaties-v0": Rung(
             options={
                 "players": 3, "provinces": 3, "units": 1, "rounds": 2, "talks": 0, "support": False,
             },
             **_FEW_ROWS,
-            games=16,
+            games=8,
             episodes=12,
         ),
         "test_and_code-v0": Rung(
