@@ -15,7 +15,7 @@ from srl_envs.redteam.budget import Budget
 from srl_envs.redteam.findings import Report
 from srl_envs.redteam.probes import readers as probe
 from srl_envs.redteam.readers import answers, codes, hunt
-from srl_envs.redteam.readers.features import bounds, value
+from srl_envs.redteam.readers.features import bounds, clocks, value
 from srl_envs.redteam.readers.learned import Explorer, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
 from srl_envs.redteam.search import ITSELF
@@ -44,6 +44,13 @@ def test_features_are_what_varies() -> None:
     round_of, most = (f"Round # of #: bid up to #, wait [{k}]" for k in (0, 2))
     assert round_of in found
     assert most not in found
+
+
+def test_a_number_that_counts_turns_is_a_clock() -> None:
+    first = [f"Round {k} of 9: 7 coins, {9 - k} left, {k * k} apples" for k in range(4)]
+    line = "Round # of #: # coins, # left, # apples"
+    names = [f"{line} [{place}]" for place in ("0", "3", "1-0", "3-2")]
+    assert clocks([first, first[:3], ["Round 8"]]) == names
 
 
 def test_a_program_is_data() -> None:

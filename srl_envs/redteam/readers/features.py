@@ -22,6 +22,8 @@ HAS = "has "
 _KEY_CHARS = 60
 _BOUNDS = 9
 """Thresholds that are tried per number."""
+_TURNS = 3
+"""Prompts of a seat from which on its turns can be counted."""
 _MOST_WORDS = 24
 _MOST_NUMBERS = 40
 
@@ -53,6 +55,24 @@ def value(feature: str, text: str) -> float | None:
     if feature.startswith(HAS):
         return float(feature.removeprefix(HAS) in words(text))
     return numbers(text).get(feature)
+
+
+def clocks(episodes: Sequence[Sequence[str]]) -> list[str]:
+    """Numbers that count turns: from each prompt of a seat to its next they move by the same step.
+
+    Args:
+        episodes: prompts of one seat, in their order.
+    """
+    long = [texts for texts in episodes if len(texts) >= _TURNS]
+    names = dict.fromkeys(name for texts in long for name in numbers(texts[0]))
+    return [name for name in names if all(_counts(name, texts) for texts in long)]
+
+
+def _counts(name: str, texts: Sequence[str]) -> bool:
+    values = [numbers(text).get(name) for text in texts]
+    shown = [number for number in values if number is not None]
+    steps = {right - left for left, right in pairwise(shown)}
+    return len(shown) == len(values) and len(steps) == 1 and 0.0 not in steps
 
 
 def bounds(texts: Sequence[str]) -> dict[str, list[float]]:

@@ -22,7 +22,7 @@ from srl_envs.redteam.betting import Interval, interval
 from srl_envs.redteam.budget import Allowance, cpu_s
 from srl_envs.redteam.matches import Player
 from srl_envs.redteam.readers import codes
-from srl_envs.redteam.readers.features import HAS, bounds
+from srl_envs.redteam.readers.features import HAS, bounds, clocks
 from srl_envs.redteam.readers.learned import Explorer, Learned, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
 from srl_envs.redteam.reading import examples
@@ -37,6 +37,7 @@ _MOST_BODIES = 12
 _LONGEST_BODY = 80  # characters
 _SHIFTS = (-2, -1, 1, 2)
 _FACTORS = (0.5, 0.75, 1.25, 1.5)
+_MOST_CLOCKS = 2
 _WORDS = 0.2
 """Chance that a test is one of a word, where there are numbers."""
 _RANKS = 5
@@ -108,6 +109,22 @@ class Material:
     moves: tuple[Move, ...]
     bounds: dict[str, list[float]]
     """Feature -> thresholds."""
+    clocks: tuple[str, ...] = ()
+    """Features that count turns."""
+
+    def switches(self, strong: str) -> list[AnyProgram]:
+        """The strong bot up to some turn, then the largest or smallest move; and the other way round."""
+        bot = Move(kind="bot", name=strong)
+        found: list[AnyProgram] = []
+        for name in self.clocks[:_MOST_CLOCKS]:
+            for bound in self.bounds.get(name, ()):
+                tests = (Threshold(feature=name, bound=bound),)
+                for other in (Move(kind="rank", position=place) for place in (0.0, 1.0)):
+                    found += [
+                        Reader(rules=(Rule(tests=tests, move=first),), move=last)
+                        for first, last in ((bot, other), (other, bot))
+                    ]
+        return found
 
     def draw_rule(self, rng: np.random.Generator) -> Rule:
         """One test, sometimes two, and a move."""
@@ -141,11 +158,14 @@ def watch(env: Any, company: str) -> Material:
     players: list[Player] = [company if company in bots else best_bot(env_id) or "random"]
     players += [Attack(kind="random"), *bots]
     texts: list[str] = []
+    turns: list[list[str]] = []
     bodies: Counter[str] = Counter()
     for seed in range(_WATCHED):
         episode = matches.play(env, dict.fromkeys(range(seats), players[seed % len(players)]), seed)
         for seen, replies in zip(episode.texts, episode.replies, strict=False):
             texts += [seen[seat] for seat in replies]
+        asked = zip(episode.texts, episode.replies, strict=False)
+        turns.append([seen[0] for seen, replies in asked if 0 in replies])
         for _, reply in episode.accepted:
             bodies.update(body for body in examples(reply) if len(body) <= _LONGEST_BODY)
     features = bounds(texts)
@@ -160,7 +180,7 @@ def watch(env: Any, company: str) -> Material:
     if company == ITSELF or srl_envs.spec(env_id).strangers:  # the latter to see that it fails
         starts = [_start(env, seed) for seed in range(_WATCHED)]
         moves += [Move(kind="code", name=label) for label in codes.labels(starts)]
-    return Material(tuple(moves), features)
+    return Material(tuple(moves), features, tuple(clocks(turns)))
 
 
 def _start(env: Any, seed: int) -> list[str]:
@@ -212,6 +232,7 @@ def search(
     """
     itself = Reader(move=Move(kind="bot", name=room.strong))
     gains: dict[AnyProgram, list[float]] = {Reader(move=move): [] for move in material.moves}
+    gains.update({program: [] for program in material.switches(room.strong)})
     alive: list[AnyProgram] = list(gains)
     seeds = _FIRST_SEEDS
     ranked = _trial(room, alive, gains, seeds, allowance)
