@@ -35,6 +35,7 @@ SEEDS = {
     "chess-v0": 16,
     "code_duel-v0": 6,
     "codewords_duet-v0": 30,
+    "commons-v1": 180,
     "connect_four-v0": 12,
     "expedition-v0": 40,
     "holdem-v0": 30,

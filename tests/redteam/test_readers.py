@@ -113,6 +113,22 @@ def test_a_number_of_the_prompt_that_pays_is_found(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize(("bot", "least"), [("grim", 0.02), ("forgiving", 0.02)])
+def test_a_known_end_and_a_bot_that_forgives_are_found_in_the_commons(
+    bot: str, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    monkeypatch.setattr(conduct, "_bodies", {})
+    bots = {**srl_envs.spec("commons-v1").bots, "strong": f"tests.redteam.weak_commons:{bot}_bot"}
+    entry = "tests.redteam.weak_commons:KnownEnd"
+    registry.register(id="weak_commons-v0", entry_point=entry, mode="mixed", seats=4, bots=bots)
+    found = list(hunt.hunt("weak_commons-v0", 0, Budget(steps=7000).whole(), ["strong"]))
+    assert max(one.gain.low for one in found) > 0
+    assert max(one.gain.mean for one in found) > least
+
+
+@pytest.mark.slow
 def test_a_sound_game_gives_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     report = hunted(Sums, monkeypatch)
     assert report.findings == []
