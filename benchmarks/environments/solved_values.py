@@ -30,8 +30,8 @@ SOLVED: Mapping[str, tuple[str, Callable[..., Solved]]] = MappingProxyType(
         "leduc": ("kuhn_poker-v0", cards.leduc),
         "holdem": ("holdem-v0", cards.holdem),
         "blotto": ("blotto-v0", bids.blotto),
-        "second price": ("sealed_auction-v0", partial(bids.auction, price="second")),
-        "first price": ("sealed_auction-v0", partial(bids.auction, price="first")),
+        "second price": ("sealed_auction-v1", partial(bids.auction, price="second")),
+        "first price": ("sealed_auction-v1", partial(bids.auction, price="first")),
         "connect four, small": (
             "connect_four-v0",
             partial(boards.connect_four, size=(5, 4, 3), most_empty=20),

@@ -310,7 +310,7 @@ def _worth(state: Any, seat: int) -> int:
 
 
 LEAKS: dict[str, Callable[[Any, int], int]] = {
-    "kuhn_poker-v0": _card, "liars_dice-v0": _dice, "sealed_auction-v0": _worth,
+    "kuhn_poker-v0": _card, "liars_dice-v0": _dice, "sealed_auction-v1": _worth,
 }  # fmt: skip
 """Game -> the rank of the other's card, the dice of the face that is bid, the others' highest value."""
 
@@ -343,7 +343,7 @@ class Weakness(NamedTuple):
     """Games that it can be planted in."""
 
 
-_NUMBERS = ("commons-v1", "public_goods-v0", "sealed_auction-v0")
+_NUMBERS = ("commons-v1", "public_goods-v0", "sealed_auction-v1")
 _ROUNDS = ("kuhn_poker-v0", "iterated_dilemma-v0", *_NUMBERS)
 _MIXED = ("iterated_dilemma-v0", "negotiation-v0", *_NUMBERS)
 _FAST = ("nim-v0", "blotto-v0", "liars_dice-v0", *_ROUNDS)

@@ -109,7 +109,7 @@ SOURCES: tuple[Source, ...] = (
     small_game("kuhn_poker-v0", 0.03),
     small_game("iterated_dilemma-v0", 0.03),
     small_game("negotiation-v0", 0.03),
-    small_game("sealed_auction-v0", 0.03),
+    small_game("sealed_auction-v1", 0.03),
 )
 
 

@@ -28,7 +28,7 @@ BOARDS: tuple[dict[str, int], ...] = (
     {"rows": 5, "cols": 4, "k": 3},
 )
 SMALL_GAMES = (
-    "nim-v0", "kuhn_poker-v0", "iterated_dilemma-v0", "negotiation-v0", "sealed_auction-v0",
+    "nim-v0", "kuhn_poker-v0", "iterated_dilemma-v0", "negotiation-v0", "sealed_auction-v1",
 )  # fmt: skip
 """Further games whose moves the model writes; the strong bot's tables show what is left to learn."""
 CODE_TOKENS = 160

@@ -374,7 +374,7 @@ register(
 )
 
 register(
-    id="sealed_auction-v0",
+    id="sealed_auction-v1",
     entry_point=f"{_BARGAINING}.sealed_auction:SealedAuction",
     mode="mixed",
     seats=4,

@@ -10,6 +10,7 @@ import pytest
 import srl_envs
 from benchmarks.environments import solved_values
 from benchmarks.environments.solvers import bids, boards, cards, leduc_equilibrium
+from srl_envs.families.bargaining.sealed_auction import RESERVES
 from srl_envs.families.cards.leduc_table import CHANCES
 from srl_envs.turns.grammar import action
 
@@ -42,21 +43,32 @@ def test_a_box_is_pushed_and_never_pulled() -> None:
 
 
 def test_first_price_bids_of_equals() -> None:
-    """With many values the equilibrium of four bidders bids three quarters of the value (Vickrey 1961)."""
+    """With many values, bid b for v with (v - b) (3 / (v b') + 1 / (b - 11.5)) = 1: what more wins is what
+    it costs. The lowest reserve is 12, so 11.5 where bids are not whole.
+    """
     mixed, left = bids.first_price_equilibrium(rounds=4000)
     assert left < 0.01
-    assert (mixed[20] @ np.array(bids.BIDS)) == pytest.approx(15, abs=1.0)
-    assert mixed[5] @ (np.array(bids.BIDS) > 0) < 0.01  # below the least bid
+    low, step = 11.5, 1e-3
+    value, bid = low + 0.05, low + 0.025 + 0.75 / low * 0.05**2  # a series at the lowest reserve
+    due = {}
+    while value < 20.1:
+        due[round(value, 3)] = bid
+        bid += step * 3 * (value - bid) / value / (1 - (value - bid) / (bid - low))
+        value += step
+    for worth in range(14, 21):
+        assert mixed[worth] @ np.array(bids.BIDS) == pytest.approx(due[worth], abs=0.8)
+    assert mixed[12] @ (np.array(bids.BIDS) > 0) < 0.01  # below every reserve
 
 
 def test_a_bid_wins_as_often_as_by_simulation() -> None:
     rng = np.random.default_rng(0)
     chances = rng.dirichlet(np.ones(len(bids.BIDS)))
     drawn = rng.choice(len(bids.BIDS), size=(40_000, 3), p=chances)
-    for number in (0, 4, len(bids.BIDS) - 1):
-        ties = (drawn == number).sum(axis=1)
-        won = np.where((drawn > number).any(axis=1), 0.0, 1 / (1 + ties)).mean() if number else 0.0
-        assert bids.chance_to_win(chances)[number] == pytest.approx(won, abs=0.01)
+    reserves = rng.choice(RESERVES, size=40_000)
+    for number in (0, 4, 15, len(bids.BIDS) - 1):
+        lost = (drawn > number).any(axis=1) | (number < reserves)
+        won = np.where(lost, 0.0, 1 / (1 + (drawn == number).sum(axis=1)))
+        assert bids.chance_to_win(chances)[number] == pytest.approx(won.mean(), abs=0.01)
 
 
 def test_jam_or_fold_plays_aces_and_leaves_the_worst() -> None:

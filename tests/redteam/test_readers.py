@@ -9,6 +9,8 @@ import pytest
 
 import srl_envs
 from srl_envs import registry
+from srl_envs.core import Streams
+from srl_envs.families.bargaining.sealed_auction import Sale, SealedAuction
 from srl_envs.redteam import attack, betting, matches, readers
 from srl_envs.redteam.attacks import Turn
 from srl_envs.redteam.budget import Budget
@@ -22,6 +24,7 @@ from srl_envs.redteam.search import ITSELF
 from srl_envs.turns import conduct
 from tests.redteam.toy_games import Sums
 
+AUCTION = "srl_envs.families.bargaining.sealed_auction_bots"
 LARGE = Rule(
     tests=(Threshold(feature="Item #: worth # to you [1]", bound=7.0),),
     move=Move(kind="rank", position=1.0),
@@ -112,6 +115,24 @@ def test_a_number_of_the_prompt_that_pays_is_found(monkeypatch: pytest.MonkeyPat
     assert again.detail == report.findings[0].detail
 
 
+class SellsAtNine(SealedAuction):
+    """reader_beats_strong: what is bid for at all is sold, as in the first version of the auction."""
+
+    def new(self, streams: Streams) -> Sale:
+        sale = super().new(streams)
+        return sale._replace(reserves=(9,) * len(sale.reserves))
+
+
+@pytest.mark.slow
+def test_a_ring_that_needs_no_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    bots = {name: f"{AUCTION}:{name}_bot" for name in ("random", "truthful", "middle", "strong")}
+    entry = f"{__name__}:{SellsAtNine.__name__}"
+    registry.register(id="ring-v0", entry_point=entry, mode="mixed", seats=4, bots=bots)
+    found = list(hunt.hunt("ring-v0", 0, Budget(steps=6000).whole(), ["itself"]))
+    assert max(one.gain.low for one in found) > 0.03
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize(("bot", "least"), [("grim", 0.02), ("forgiving", 0.02)])
@@ -163,7 +184,7 @@ def test_the_best_answer_beats_what_the_other_tends_to_send() -> None:
                 env.step({"player_0": mine, "player_1": other})
                 gains.append(env.outcomes[0])
     assert min(gains[::2]) > max(0.3, float(np.mean(gains[1::2])))
-    with matches.opened("sealed_auction-v0") as env:
+    with matches.opened("sealed_auction-v1") as env:
         env.reset(seed=0)
         assert answers.best_answer(env, 0, "strong", ["0"], rng) is None
 

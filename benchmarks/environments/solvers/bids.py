@@ -11,14 +11,16 @@ from benchmarks.league.best_response import blotto_decisions, blotto_exploitabil
 from srl_envs.core import Streams, episode_entropy
 from srl_envs.families.bargaining.sealed_auction import (
     LARGEST_VALUE,
-    LEAST_BID,
+    RESERVES,
     SEATS,
     Sale,
     SealedAuction,
 )
 
 SOLDIERS, FIELDS = 10, 3
-BIDS = (0, *range(LEAST_BID, LARGEST_VALUE + 2))
+BIDS = (0, *range(1, LARGEST_VALUE + 2))
+SOLD = np.array([sum(reserve <= bid for reserve in RESERVES) / len(RESERVES) for bid in BIDS])
+"""Chance that each bid reaches the seller's reserve."""
 VALUES = range(LARGEST_VALUE + 1)
 
 
@@ -39,7 +41,7 @@ def blotto(bots: tuple[str, ...], make: MakeBot, *, draws: int = 2000) -> Solved
 
 
 def chance_to_win(bids: np.ndarray) -> np.ndarray:
-    """Chance that a bid wins against three more, equal ones by lot.
+    """Chance that a bid reaches the reserve and wins against three more, equal ones by lot.
 
     Args:
         bids: chance of each of `BIDS` for one rival.
@@ -49,7 +51,7 @@ def chance_to_win(bids: np.ndarray) -> np.ndarray:
     won = sum(
         ways * bids**equal * below**lower / (equal + 1) for equal, (ways, lower) in enumerate(ties)
     )
-    return np.where(np.array(BIDS) > 0, won, 0.0)
+    return SOLD * won
 
 
 def first_price_equilibrium(rounds: int = 20_000) -> tuple[np.ndarray, float]:
@@ -72,7 +74,7 @@ def first_price_equilibrium(rounds: int = 20_000) -> tuple[np.ndarray, float]:
 def auction(bots: tuple[str, ...], make: MakeBot, price: str, *, sales: int = 4000) -> Solved:
     """What the best bid for each value gains over a bot's own, all four seats being that bot.
 
-    The purse does not bind, and only the first of two items counts, so no seat knows anything of the others.
+    The purse hardly binds, and only the first of two items counts, so no seat knows anything of the others.
     The best bids are chosen on one half of the sales and paid on the other one.
     """
     game = SealedAuction(price=price, values="private", items=2, purse=60)
@@ -90,7 +92,7 @@ def auction(bots: tuple[str, ...], make: MakeBot, price: str, *, sales: int = 40
         _, left = first_price_equilibrium()
         solver = "fictitious play over values and bids"
     return Solved(
-        game=f"sealed_auction-v0 price={price} values=private items=2 purse=60",
+        game=f"sealed_auction-v1 price={price} values=private items=2 purse=60",
         measure="coins per item that the best bids gain over its own, beside three copies",
         solver=solver,
         solution=left,
@@ -117,13 +119,13 @@ def _gain(chosen_on: Made, paid_on: Made) -> float:
 
 
 def _worth_of_each(state: Sale, bids: list[int], seat: int) -> np.ndarray:
-    """What each of `BIDS` would have brought a seat, in the mean over the lots of equal bids."""
+    """What each of `BIDS` would have brought a seat, in the mean over reserves and lots of equal bids."""
     value = state.values[seat][0]
     others = [bid for s, bid in enumerate(bids) if s != seat]
     highest, worth = max(others), np.zeros(len(BIDS))
     for number, bid in enumerate(BIDS):
         if bid and bid >= highest:
-            price = bid if state.first_price else max(LEAST_BID, highest)
-            share = 1 / (1 + others.count(bid))
-            worth[number] = (value - price) * share
+            prices = [bid if state.first_price else max(r, highest) for r in RESERVES if r <= bid]
+            gains = [value - price for price in prices]
+            worth[number] = sum(gains) / len(RESERVES) / (1 + others.count(bid))
     return worth

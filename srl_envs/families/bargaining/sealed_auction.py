@@ -3,19 +3,21 @@
 Mixed payoffs, simultaneous, paid item by item. The seed draws the rules, which are announced: the
 winner pays its own bid or the second highest one; values are private, or shared by all and known only
 by an estimate each (then the highest bidder is the one who was most mistaken). Equal bids are settled
-by lot. A bid is 9 coins at least, or nothing.
+by lot. The seller has a secret reserve for each item, 12 to 18 coins, and keeps what no bid reaches.
 
 A seat's outcome is its gain (values won minus prices paid) over its purse, at most 1; it cannot fall
 below -1, for nobody can spend more than the purse. Who never bids earns 0. Measured over 300 seeds:
-random bots among their like earn -0.15 (the floor), truthful ones 0.04 (-0.09 where values are shared
-and the first price is paid: the winner's curse), `strong` ones 0.12; `strong` earns 0.17 among random
-bots and 0.10 among `middle` ones, random -0.23 among `strong` ones.
+random bots among their like earn -0.15 (the floor), truthful ones -0.01 (-0.08 where values are shared
+and the first price is paid: the winner's curse), `strong` ones 0.04; `strong` earns 0.05 among random
+bots and 0.04 among `middle` ones, which earn 0.03 among `strong` ones, random -0.20.
 
-Collusion pays, as in any auction: four seats that all bid the least where they value an item more, and
-nothing elsewhere, earn 0.21 each, nearly twice what `strong` ones do. Such a ring needs all four: a
-`strong` bot beside three of its members earns 0.37, and a member among `strong` bots 0.06. The least bid
-rules out rings that look at no value. Without it four seats that bid one coin for every item would earn
-most; now all bidding 9 earns 0.05, all bidding 12 -0.08, and one that bids 9 among `strong` bots -0.18.
+The reserve takes from collusion what it would bring. With a known least bid, four seats that all bid it
+where they value an item more earned twice what `strong` ones did. Now a low bid mostly buys nothing:
+measured over 600 seeds of each price and kind of value, the best rings of one line found (a constant from
+a threshold on, a share of the value) earn at most 0.015 more than `strong` bots, and those that bid a
+constant at most 0.002. Reserves of 12 to 18 are close to the best choice: a linear program over all
+distributions of reserves up to 20 found none that leaves truthful bidders more at the second price and
+rings as little.
 
 Gains are divided by the purse instead of what a seat could have alone, which no competitor comes near; the
 purse is 30, so that it binds; ties go by lot, so that no seat is better than another. The default move bids
@@ -39,12 +41,16 @@ from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.messages import whole_number
 
 SEATS = 4
-LEAST_BID = 9
-"""The seller keeps an item without a bid as high."""
+RESERVES = range(12, 19)
+"""Reserves of the seller, in coins, each as likely as another, drawn anew for each item."""
 LARGEST_VALUE = 20
-LARGEST_ERROR = 4
+LARGEST_ERROR = 6
 """By which an estimate of a shared value may be off, either way."""
 _BID = re.compile(r"(?:(?:i |my )?bid(?: is)?:? )?(\d+)(?: coins?)?")
+_RESERVE = (
+    f"The seller has a secret reserve for each item, {RESERVES[0]} to {RESERVES[-1]} coins: a bid below it "
+    "gets nothing, and the price is no less.\n"
+)
 PRICES = ("first", "second")
 VALUES = ("private", "shared")
 
@@ -60,6 +66,8 @@ class Sale(NamedTuple):
     """What each item is worth to all; empty where values are private."""
     lots: tuple[tuple[int, ...], ...]
     """Per item, the seats in the order that settles equal bids."""
+    reserves: tuple[int, ...]
+    """Per item, the least bid that buys it, in coins."""
     money: tuple[int, ...]
     """Coins left in each purse."""
     gains: tuple[int, ...] = (0,) * SEATS
@@ -69,21 +77,24 @@ class Sale(NamedTuple):
     """The past items as every seat reads them."""
 
 
-def settle(bids: Sequence[int], lot: Sequence[int], first_price: bool) -> tuple[int, int]:
+def settle(
+    bids: Sequence[int], lot: Sequence[int], first_price: bool, reserve: int
+) -> tuple[int, int]:
     """Who gets an item, and for how much.
 
     Args:
         bids: of all seats; 0 stands for no bid.
         lot: the seats in the order that settles equal bids.
         first_price: whether the winner pays its own bid, or the second highest one.
+        reserve: the seller keeps the item below this bid, and no price is lower.
 
     Returns:
-        ``(winner, price)``; (-1, 0) without a bid. The price is `LEAST_BID` at least.
+        ``(winner, price)``; (-1, 0) where no bid reaches the reserve.
     """
     winner = max(lot, key=lambda seat: bids[seat])  # the first of the highest
-    if not bids[winner]:
+    if bids[winner] < reserve:
         return -1, 0
-    return winner, bids[winner] if first_price else max(LEAST_BID, sorted(bids)[-2])
+    return winner, bids[winner] if first_price else max(reserve, sorted(bids)[-2])
 
 
 class SealedAuction(Game[Sale, int]):
@@ -124,14 +135,14 @@ class SealedAuction(Game[Sale, int]):
         self._rules = (
             f"Four players with {purse} coins each bid for {items} items, one after the other. All bid "
             "at the same time and in secret; the highest bid gets the item, and a lot settles equal "
-            f"bids. A bid is {LEAST_BID} coins at least, or 0 for none.\n"
+            "bids. A bid is 1 coin at least, or 0 for none.\n"
             f"Payoff: your points / {purse}, at most 1. Your points are the values of the items you get "
             "minus the prices you pay; coins that you keep are worth nothing.\n"
             "Reply with your bid, like this: <action>19</action>\n\n"
         )
 
     def new(self, streams: Streams) -> Sale:
-        """Draw the rules, the values and the lots."""
+        """Draw the rules, the values, the lots and the reserves."""
         rng = streams.draws("instance")
         first_price = self._prices[rng.integers(len(self._prices))] == "first"
         shared = self._kinds[rng.integers(len(self._kinds))] == "shared"
@@ -147,7 +158,8 @@ class SealedAuction(Game[Sale, int]):
 
         values = tuple(streams.held(draw, sorted) for _ in range(SEATS))
         lots = tuple(tuple(streams.chance.permutation(SEATS).tolist()) for _ in range(items))
-        return Sale(first_price, shared, values, truths, lots, (self.purse,) * SEATS)
+        reserves = tuple(_draw_reserve(streams.chance) for _ in range(items))
+        return Sale(first_price, shared, values, truths, lots, reserves, (self.purse,) * SEATS)
 
     def to_move(self, state: Sale) -> tuple[int, ...]:
         """All seats until the last item is gone."""
@@ -157,7 +169,7 @@ class SealedAuction(Game[Sale, int]):
         """Rules, this sale's price and values, past items, and the next one."""
         pays = "its own bid"
         if not state.first_price:
-            pays = f"the second highest bid, {LEAST_BID} at least"
+            pays = f"the second highest bid, {RESERVES[0]} at least"
         if state.shared:
             worth = (
                 f"An item is worth the same to all, 0 to {LARGEST_VALUE} points. You only know an "
@@ -167,7 +179,7 @@ class SealedAuction(Game[Sale, int]):
             worth = f"An item has another worth to each player, 0 to {LARGEST_VALUE} points"
         own = " ".join(map(str, state.values[seat]))
         return (
-            f"{self._rules}The winner pays {pays}. {worth}.\nYou are {seat_name(seat)}. Your "
+            f"{self._rules}The winner pays {pays}. {worth}.\n{_RESERVE}You are {seat_name(seat)}. Your "
             f"{'estimates' if state.shared else 'values'} of the items, in order: {own}\n"
             f"{state.log}{self._status(state, seat)}\n"
         )
@@ -189,7 +201,7 @@ class SealedAuction(Game[Sale, int]):
         if not body.isdigit() and (said := _BID.fullmatch(" ".join(body.lower().split()))):
             number = said.group(1)
         bid = whole_number(number, 0, state.money[seat])
-        if bid is None or 0 < bid < LEAST_BID:
+        if bid is None:
             raise IllegalMoveError(
                 f"a bid is one whole number: {_range(state.money[seat])}, as you have "
                 f"{state.money[seat]} coins"
@@ -200,7 +212,7 @@ class SealedAuction(Game[Sale, int]):
         """Sell the item."""
         bids = (actions[0], actions[1], actions[2], actions[3])
         item = len(state.bids)
-        winner, price = settle(bids, state.lots[item], state.first_price)
+        winner, price = settle(bids, state.lots[item], state.first_price, state.reserves[item])
         money, gains = state.money, state.gains
         if winner >= 0:
             value = state.truths[item] if state.shared else state.values[winner][item]
@@ -234,9 +246,8 @@ class SealedAuction(Game[Sale, int]):
         return "0"
 
     def sample(self, state: Sale, seat: int, rng: np.random.Generator) -> str:
-        """Any number up to the largest value; one below the least bid counts as none."""
-        bid = int(rng.integers(min(state.money[seat], LARGEST_VALUE) + 1))
-        return str(bid if bid >= LEAST_BID else 0)
+        """Any number up to the largest value."""
+        return str(rng.integers(min(state.money[seat], LARGEST_VALUE) + 1))
 
     def components(self, state: Sale, seat: int) -> Mapping[str, float]:
         """``won``: share of the items. ``overbid``: share of own bids above the own value or estimate.
@@ -250,8 +261,8 @@ class SealedAuction(Game[Sale, int]):
             (bids[seat], value) for bids, value in zip(state.bids, state.values[seat], strict=False)
         ]
         sold = [
-            settle(bids, lot, state.first_price)[0]
-            for bids, lot in zip(state.bids, state.lots, strict=False)
+            settle(bids, lot, state.first_price, reserve)[0]
+            for bids, lot, reserve in zip(state.bids, state.lots, state.reserves, strict=False)
         ]
         return {
             "won": sold.count(seat) / items,
@@ -261,45 +272,55 @@ class SealedAuction(Game[Sale, int]):
         }
 
     def swap_hidden(self, state: Sale, seat: int, other: Sale) -> Sale:
-        """The others' values, what items are truly worth, and who is preferred where bids tie."""
+        """The others' values, what items are truly worth, the reserves, and whom ties prefer."""
         values = (*other.values[:seat], state.values[seat], *other.values[seat + 1 :])
-        return state._replace(values=values, truths=other.truths, lots=other.lots)
+        return state._replace(
+            values=values, truths=other.truths, lots=other.lots, reserves=other.reserves
+        )
 
     def reshuffled(self, state: Sale, draws: Draws) -> Sale:
-        """The orders that settle equal bids on what is not yet sold."""
+        """The reserves, and the orders that settle equal bids, of what is not yet sold."""
         sold = len(state.bids)
-        later = [tuple(draws.permutation(SEATS)) for _ in state.lots[sold:]]
-        return state._replace(lots=(*state.lots[:sold], *later))
+        lots = [tuple(draws.permutation(SEATS)) for _ in state.lots[sold:]]
+        reserves = [_draw_reserve(draws) for _ in lots]
+        return state._replace(
+            lots=(*state.lots[:sold], *lots), reserves=(*state.reserves[:sold], *reserves)
+        )
 
     def encode(self, state: Sale) -> Any:
         """Lists and numbers."""
         return [
             state.first_price, state.shared, [list(v) for v in state.values], list(state.truths),
-            [list(lot) for lot in state.lots], list(state.money), list(state.gains),
-            [list(bids) for bids in state.bids], state.log,
+            [list(lot) for lot in state.lots], list(state.reserves), list(state.money),
+            list(state.gains), [list(bids) for bids in state.bids], state.log,
         ]  # fmt: skip
 
     def decode(self, data: Any) -> Sale:
         """The inverse of `encode`."""
-        first_price, shared, values, truths, lots, money, gains, bids, log = data
+        first_price, shared, values, truths, lots, reserves, money, gains, bids, log = data
         return Sale(
             first_price, shared, tuple(map(tuple, values)), tuple(truths), tuple(map(tuple, lots)),
-            tuple(money), tuple(gains), tuple(map(tuple, bids)), log,
+            tuple(reserves), tuple(money), tuple(gains), tuple(map(tuple, bids)), log,
         )  # fmt: skip
 
 
 @lru_cache(maxsize=128)
 def bids_of(money: int) -> tuple[str, ...]:
     """Every bid that so many coins can pay."""
-    return ("0", *map(str, range(LEAST_BID, money + 1)))
+    return tuple(map(str, range(money + 1)))
 
 
 @lru_cache(maxsize=128)
 def _range(money: int) -> str:
     """The bids that so many coins can pay, in words."""
-    if money <= LEAST_BID:
-        return f"0 or {LEAST_BID}" if money == LEAST_BID else "0"
-    return f"0, or {LEAST_BID} to {money}"
+    if money <= 1:
+        return "0 or 1" if money else "0"
+    return f"0, or 1 to {money}"
+
+
+def _draw_reserve(rng: np.random.Generator | Draws) -> int:
+    """One of `RESERVES`."""
+    return int(rng.integers(RESERVES[0], RESERVES[-1] + 1))
 
 
 def _plus(numbers: tuple[int, ...], seat: int, more: int) -> tuple[int, ...]:

@@ -6,13 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from srl_envs.families.bargaining.sealed_auction import (
     LARGEST_ERROR,
     LARGEST_VALUE,
-    LEAST_BID,
+    RESERVES,
     SEATS,
 )
 from srl_envs.turns.grammar import action
@@ -30,10 +33,10 @@ _NOW = re.compile(
     re.MULTILINE,
 )
 _FIRST = "The winner pays its own bid."
-_RIVALS = tuple(15 * (n / 8) ** (1 / 3) for n in range(1, 9))
-"""Highest of three bids that are three quarters of private values: eight equally likely cases."""
-_GAPS = (0.0, 1.0, 2.0, 3.0, 4.0)
-"""By how much the highest rival bid may fall short of a shared value."""
+_CAUTION = 4
+"""Points that rivals are taken to bid below their estimate of a shared value."""
+_BIDS = (0, *range(RESERVES[0], LARGEST_VALUE + 1))
+"""No bid, and all that can be worth more than they cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,7 @@ def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Any bid up to the largest value."""
 
     def act(text: str) -> str:
-        bid = int(rng.integers(min(read_view(text).money, LARGEST_VALUE) + 1))
-        return action(bid if bid >= LEAST_BID else 0)
+        return action(int(rng.integers(min(read_view(text).money, LARGEST_VALUE) + 1)))
 
     return act
 
@@ -92,7 +94,7 @@ def truthful_bot(_rng: np.random.Generator) -> Callable[[str], str]:
 
     def act(text: str) -> str:
         view = read_view(text)
-        return _bid(view, view.value, view.value)
+        return _bid(view, view.value)
 
     return act
 
@@ -103,31 +105,21 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
     def act(text: str) -> str:
         view = read_view(text)
         wanted = 0.8 * view.value if view.first_price else view.value
-        return _bid(view, wanted + int(rng.integers(-1, 2)), view.value)
+        return _bid(view, wanted + int(rng.integers(-1, 2)))
 
     return act
 
 
 def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """The best bid against the highest rival bid, as seen so far and guessed before.
+    """The bid that gains most from this item and, with the coins that are left, from the later ones.
 
-    Shared values are corrected for the fact that it only wins where its estimate is high.
+    Rivals are taken to bid as in `_guessed`. A shared value is judged by all that it may be, so winning
+    against rivals who also have an estimate counts as bad news.
     """
 
     def act(text: str) -> str:
         view = read_view(text)
-        if not view.first_price:
-            # the estimate at which it ties with the next one sets the price that it must fear
-            worth = worth_if_won(view.value, SEATS - 2) if view.shared else float(view.value)
-            return _bid(view, worth, worth)
-        if view.shared:
-            worth = worth_if_won(view.value, SEATS - 1)
-            # a rival's bid is as far below what the item is worth as it was before
-            rivals = [worth - gap for gap in (*_GAPS, *view.gaps)]
-        else:
-            worth = float(view.value)
-            rivals = [*_RIVALS, *map(float, view.rivals)]
-        return _bid(view, best_bid(worth, rivals), worth)
+        return action(best_bid(view, view.values[len(view.rivals) + 1 :]))
 
     return act
 
@@ -139,40 +131,101 @@ def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
         view = read_view(text)
         value = view.value - 3 if view.shared else view.value
         share = rng.uniform(2 / 3, 0.9) if view.first_price else 0.95
-        return _bid(view, share * value, value)
+        return _bid(view, share * value)
 
     return act
 
 
-@lru_cache(maxsize=128)
-def worth_if_won(estimate: int, below: int) -> float:
-    """Mean of a shared value, given our estimate and that so many others have a lower one.
+class Prospect(NamedTuple):
+    """What each of `_BIDS` brings for one item, in the mean over reserves and rivals."""
+
+    wins: tuple[float, ...]
+    """Chances to win."""
+    gains: tuple[float, ...]
+    """Points won minus coins paid, counted as 0 without a win."""
+    prices: tuple[int, ...]
+    """What a win costs, rounded; the bid where it never wins."""
+
+
+def best_bid(view: View, later: Sequence[int]) -> int:
+    """The bid that gains most now and later, by backward induction over the coins that are left.
 
     Args:
-        estimate: ours.
-        below: how many of the others have a lower estimate, or an equal one and no luck.
+        view: the present item, the rules and the purse.
+        later: values or estimates of the items to come.
     """
-    weights, total = 0.0, 0.0
-    low, high = max(0, estimate - LARGEST_ERROR), min(LARGEST_VALUE, estimate + LARGEST_ERROR)
-    for truth in range(low, high + 1):
-        chance = ((estimate - truth + LARGEST_ERROR + 0.5) / (2 * LARGEST_ERROR + 1)) ** below
-        weights += chance
-        total += truth * chance
-    return total / weights
+    left = np.zeros(view.money + 1)  # what so many coins gain from the items to come
+    for value in reversed(later):
+        left = np.max(_outlook(prospect(view.first_price, view.shared, value), left), axis=0)
+    now = prospect(view.first_price, view.shared, view.value)
+    return _BIDS[int(np.argmax(_outlook(now, left)[:, -1]))]
 
 
-def best_bid(worth: float, rivals: Sequence[float]) -> int:
-    """The bid that gains most if the highest rival bid is one of ``rivals``; a tie wins half."""
-    gains = []
-    for bid in range(LEAST_BID, LARGEST_VALUE + 1):
-        wins = sum((bid > rival) + 0.5 * (bid == rival) for rival in rivals)
-        gains.append((worth - bid) * wins)
-    return LEAST_BID + int(np.argmax(gains)) if max(gains) > 0 else 0
+def _outlook(prospect: Prospect, left: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(bids, coins) gains from an item and the later ones; -1 where the purse cannot pay the bid."""
+    gains = np.full((len(_BIDS), len(left)), -1.0)
+    for row, bid in enumerate(_BIDS[: max(1, len(left) - RESERVES[0] + 1)]):
+        won, gain, price = (field[row] for field in prospect)
+        gains[row, bid:] = (
+            gain + won * left[bid - price : len(left) - price] + (1 - won) * left[bid:]
+        )
+    return gains
 
 
-def _bid(view: View, wanted: float, worth: float) -> str:
-    """As much as is wanted, the least bid where the item is worth more than that; else none."""
-    bid = min(round(wanted), view.money)
-    if bid < LEAST_BID:
-        bid = LEAST_BID if worth > LEAST_BID and view.money >= LEAST_BID else 0
-    return action(bid)
+@lru_cache(maxsize=256)
+def prospect(first_price: bool, shared: bool, value: int) -> Prospect:
+    """What each bid brings for an item of this value or estimate.
+
+    Args:
+        first_price: whether the winner pays its own bid.
+        shared: whether ``value`` is an estimate.
+        value: ours.
+    """
+    low, high = max(0, value - LARGEST_ERROR), min(LARGEST_VALUE, value + LARGEST_ERROR)
+    truths = range(low, high + 1) if shared else (value,)
+    chance, paid = _against(first_price)
+    wins, gains, prices = (np.zeros(len(_BIDS)) for _ in range(3))
+    for truth in truths:
+        rivals = np.array(_guessed(first_price, truth if shared else None)) / len(truths)
+        wins += chance @ rivals
+        prices += paid @ rivals
+        gains += (truth * chance - paid) @ rivals
+    costs = [round(p / w) if w > 0 else b for b, p, w in zip(_BIDS, prices, wins, strict=True)]
+    return Prospect(tuple(wins.tolist()), tuple(gains.tolist()), tuple(costs))
+
+
+@lru_cache(maxsize=256)
+def _guessed(first_price: bool, truth: int | None) -> tuple[float, ...]:
+    """Chance that 0 to `LARGEST_VALUE` is the highest of three rival bids.
+
+    A rival bids its value for the second price; for the first price 3 more than seven tenths of it, about
+    the mean of what gains most against reserve and rivals.
+
+    Args:
+        first_price: whether the winner pays its own bid.
+        truth: what the item is worth to all; None where values are private.
+    """
+    values = np.arange(LARGEST_VALUE + 1.0)
+    if truth is not None:
+        values = truth + np.arange(-LARGEST_ERROR, LARGEST_ERROR + 1.0) - _CAUTION
+    bids = np.rint(0.7 * values + 3) if first_price else values
+    bids = np.clip(np.where(bids < RESERVES[0], 0, bids), 0, LARGEST_VALUE)
+    below = [float(np.mean(bids <= bid)) ** (SEATS - 1) for bid in range(LARGEST_VALUE + 1)]
+    return tuple(np.diff(below, prepend=0.0).tolist())
+
+
+@lru_cache(maxsize=2)
+def _against(first_price: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Per bid and highest rival bid: chance to win, and the price times that; a tie wins half."""
+    won, paid = (np.zeros((len(_BIDS), LARGEST_VALUE + 1)) for _ in range(2))
+    for (row, bid), rival in product(enumerate(_BIDS), range(LARGEST_VALUE + 1)):
+        share = (0.5 if bid == rival else float(bid > rival)) / len(RESERVES)
+        for reserve in RESERVES[: max(0, bid - RESERVES[0] + 1)]:
+            won[row, rival] += share
+            paid[row, rival] += share * (bid if first_price else max(reserve, rival))
+    return won, paid
+
+
+def _bid(view: View, wanted: float) -> str:
+    """As much as is wanted and can be paid; nothing where that is negative."""
+    return action(max(0, min(round(wanted), view.money)))

@@ -64,7 +64,7 @@ class NegotiationFeatures(Features):
 class AuctionFeatures(Features):
     """The rules drawn, the item one-hot, coins left, own values, then past rival bids and their gaps.
 
-    Coins, bids and gaps (`View.gaps`) are shares of the purse, values of 24. Actions: every bid.
+    Coins, bids and gaps (`View.gaps`) are shares of the purse, values of 26. Actions: every bid.
     """
 
     def __init__(self, game: SealedAuction) -> None:

@@ -12,7 +12,7 @@ def bot(env_id: str, text: str) -> str:
     return srl_envs.make_bot(env_id, "strong", seed=len(text))(text)
 
 
-@pytest.mark.parametrize("env_id", ["connect_four-v0", "iterated_dilemma-v0", "sealed_auction-v0"])
+@pytest.mark.parametrize("env_id", ["connect_four-v0", "iterated_dilemma-v0", "sealed_auction-v1"])
 @pytest.mark.parametrize("asked", [(0,), (1,), (0, 1)])
 def test_what_is_asked_and_paid_is_that_of_the_native_episode(
     env_id: str, asked: tuple[int, ...]

@@ -30,7 +30,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("public_goods-v0", {"rounds": 3, "cuts_from": 0}),
     ("public_goods-v0", {"rounds": 12, "cuts_from": 1}),
     ("negotiation-v0", {"turns": 3, "talk": False}),
-    ("sealed_auction-v0", {"price": "second", "values": "shared", "items": 10, "purse": 60}),
+    ("sealed_auction-v1", {"price": "second", "values": "shared", "items": 10, "purse": 60}),
     ("word_chain-v0", {"link": 1, "letters": 5, "growth": 0, "turns": 10, "followers": 1}),
 ]
 EVERY = pytest.mark.parametrize(("env_id", "options"), VARIANTS)
