@@ -13,9 +13,8 @@ bots and 0.04 among `middle` ones, which earn 0.03 among `strong` ones, random -
 
 The reserve takes from collusion what it would bring. With a known least bid, four seats that all bid it
 where they value an item more earned twice what `strong` ones did. Now a low bid mostly buys nothing:
-measured over 600 seeds of each price and kind of value, the best rings of one line found (a constant from
-a threshold on, a share of the value) earn at most 0.015 more than `strong` bots, and those that bid a
-constant at most 0.002. Reserves of 12 to 18 are close to the best choice: a linear program over all
+measured over 600 seeds of each price and kind of value, the best rings of one line found (a share of the
+value) earn 0.007 more than `strong` bots, and those that bid a constant from a threshold on 0.002. Reserves of 12 to 18 are close to the best choice: a linear program over all
 distributions of reserves up to 20 found none that leaves truthful bidders more at the second price and
 rings as little.
 
