@@ -14,9 +14,9 @@ bots and 0.04 among `middle` ones, which earn 0.03 among `strong` ones, random -
 The reserve takes from collusion what it would bring. With a known least bid, four seats that all bid it
 where they value an item more earned twice what `strong` ones did. Now a low bid mostly buys nothing:
 measured over 600 seeds of each price and kind of value, the best rings of one line found (a share of the
-value) earn 0.007 more than `strong` bots, and those that bid a constant from a threshold on 0.002. Reserves of 12 to 18 are close to the best choice: a linear program over all
-distributions of reserves up to 20 found none that leaves truthful bidders more at the second price and
-rings as little.
+value) earn 0.007 more than `strong` bots, and those that bid a constant from a threshold on 0.002.
+Reserves of 12 to 18 are close to the best choice: a linear program over all distributions of reserves up
+to 20 found none that leaves truthful bidders more at the second price and rings as little.
 
 Gains are divided by the purse instead of what a seat could have alone, which no competitor comes near; the
 purse is 30, so that it binds; ties go by lot, so that no seat is better than another. The default move bids
