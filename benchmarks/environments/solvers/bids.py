@@ -51,7 +51,7 @@ def chance_to_win(bids: np.ndarray) -> np.ndarray:
     won = sum(
         ways * bids**equal * below**lower / (equal + 1) for equal, (ways, lower) in enumerate(ties)
     )
-    return SOLD * won
+    return np.asarray(SOLD * won)
 
 
 def first_price_equilibrium(rounds: int = 20_000) -> tuple[np.ndarray, float]:

@@ -35,7 +35,7 @@ _NOW = re.compile(
 _FIRST = "The winner pays its own bid."
 _CAUTION = 4
 """Points that rivals are taken to bid below their estimate of a shared value."""
-_BIDS = (0, *range(RESERVES[0], LARGEST_VALUE + 1))
+_BIDS: tuple[int, ...] = (0, *range(RESERVES[0], LARGEST_VALUE + 1))
 """No bid, and all that can be worth more than they cost."""
 
 
