@@ -12,16 +12,17 @@ would learn from a result that the six others decide. Werewolves who name differ
 chance, which is dealt before the game, so that any episode can be continued from any point.
 
 Talk is open and costs nothing, so copies of one policy could agree on any code: six that show each other
-their roles earn 0.3 a seat more than strong bots. So a score is what one seat earns among strangers.
+their roles earn 0.2 a seat more than strong bots. So a score is what one seat earns among strangers.
 
 A deal of roles, seat by seat, belongs to one split.
 
 Levels: `players=5, talks=0` first, one werewolf and only votes; then talk, 7 players with two werewolves,
 and 10 with three.
 
-Measured over 150 deals with 7 players: a village of strong bots wins 0.70 of its games against strong
-werewolves, of middle ones 0.48, of random ones 0.17. Among middle bots a random one earns -0.38, a silent
-one -0.18, another middle one -0.10, the strong one 0.10, each with an interval of 0.14 either way.
+Measured over 150 deals with 7 players: against strong werewolves a village of strong bots wins 0.85 of its
+games, of middle ones 0.19, of random ones 0.03. Over 60 deals in all seats, among middle bots a random one
+earns -0.22, a silent one -0.07, another middle one 0.00, the strong one 0.21, each with an interval of 0.09
+either way.
 """
 
 from __future__ import annotations

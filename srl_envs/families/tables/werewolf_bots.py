@@ -166,7 +166,7 @@ def middle_bot(rng: np.random.Generator) -> Bot:
 
 
 def strong_bot(rng: np.random.Generator) -> Bot:
-    """Weighs claims and past votes; its seer waits for a find; its wolves claim to be one."""
+    """Weighs claims and past votes; its seer reports at once; a wolf that is accused claims to be one."""
 
     def act(text: str) -> str:
         seen = read(text)
@@ -296,8 +296,7 @@ def _accuser(seen: Seen) -> int:
 def _spoken(seen: Seen, target: int) -> str:
     """Words of the strong bot before it votes for the target."""
     vote = f"I vote for {seat_name(target)}."
-    rivals = [seat for seat in seen.seers() if seat != seen.me]
-    if seen.role == "seer" and (any(seen.looked.values()) or rivals or seen.day > 1):
+    if seen.role == "seer" and seen.looked:
         return f"I am the seer. {_verdicts(seen.looked)} {vote}"
     if seen.role == "werewolf" and target == _accuser(seen):
         return f"I am the seer. {seat_name(target)} is a werewolf. {vote}"
