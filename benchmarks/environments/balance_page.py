@@ -174,7 +174,8 @@ def _solved(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "## Beside solvers",
         "",
         "`python -m benchmarks.environments.solved_values --publish`. Chances of bots that draw are counted "
-        "in hundreds of replies, which makes them look a little easier to exploit than they are.",
+        "in hundreds or thousands of replies, which makes them look a little easier to exploit than they "
+        "are.",
         "",
         "| game | measure | solved by | solution | bots |",
         "|---|---|---|--:|---|",

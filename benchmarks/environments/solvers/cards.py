@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.environments.solvers.leduc_equilibrium import exploitability, strategy_of
 from benchmarks.environments.solvers.rows import Bot, MakeBot, Solved, chances, move
 from benchmarks.league.best_response import kuhn_decisions, kuhn_exploitability
 from srl_envs.families.cards.holdem import Deal, Holdem, Match, begun
 from srl_envs.families.cards.kuhn_poker import KuhnPoker, Table
+from srl_envs.families.cards.leduc_table import CHANCES
 from srl_envs.families.cards.poker_ranks import CARDS, strength
 
 _NAMES = {"check": "Call", "call": "Call", "bet": "Raise", "raise": "Raise", "fold": "Fold"}
@@ -50,7 +52,10 @@ def leduc(bots: tuple[str, ...], make: MakeBot, *, draws: int = 2000) -> Solved:
     return Solved(
         game="kuhn_poker-v0 deck=leduc hands=1",
         measure="chips per hand that a best response wins; seats in turn",
-        solver="OpenSpiel's best response over all 936 decisions; an equilibrium loses nothing",
+        solver=(
+            "OpenSpiel's best response over all 936 decisions; an equilibrium loses nothing, and the table "
+            f"that strong draws from {exploitability(strategy_of(CHANCES)):.3f}"
+        ),
         solution=0.0,
         bots=found,
     )
