@@ -281,14 +281,15 @@ def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path:
 
 
 def test_among_strangers_an_agent_counts_only_where_it_holds_one_seat(tmp_path: Path) -> None:
-    """a's copies earn 1 in four of five seats; alone a earns 0.25 beside b and c earns 0.5 there."""
+    """a's copies earn 1 in four of five seats and c's 0; alone a earns 0.25 beside b and c earns 0.5."""
     with small_store(tmp_path / "league.db", "a", "b", "c") as store:
         for n in range(3):
             for one, earned in (("a", -0.5), ("c", 0.0)):
                 seats, outcomes = (one, *"bbbb"), (earned, *(0.0,) * 4)
                 add(store, n, env_id="undercover-v0", seats=seats, outcomes=outcomes)
-            seats, outcomes = ("b", *"aaaa"), (-1.0, *(1.0,) * 4)
-            add(store, n, env_id="undercover-v0", seats=seats, outcomes=outcomes)
+            for many, earned in (("a", 1.0), ("c", -1.0)):
+                seats, outcomes = ("b", *many * 4), (-1.0, *(earned,) * 4)
+                add(store, n, env_id="undercover-v0", seats=seats, outcomes=outcomes)
         (rated,) = boards_of_store(store)
     values = {row["agent"]: row["value"] for row in rated.data["agents"]}
     assert values == {"a": 0.25, "b": 0.0, "c": 0.5}
@@ -296,7 +297,7 @@ def test_among_strangers_an_agent_counts_only_where_it_holds_one_seat(tmp_path: 
     assert rated.tables.as_played is not None
     elo = {row.agent: row.elo for row in rated.tables.as_played.ratings}
     assert elo["c"] > elo["a"]
-    assert "b" not in elo  # it met a alone, where no other sat
+    assert "b" not in elo  # no other sat alone beside the same copies
 
 
 def test_rank_sets_follow_the_intervals() -> None:

@@ -20,7 +20,7 @@ from srl_envs.redteam.readers import answers, codes, hunt
 from srl_envs.redteam.readers.features import bounds, clocks, value
 from srl_envs.redteam.readers.learned import Explorer, untrained
 from srl_envs.redteam.readers.programs import Move, Reader, Rule, Threshold
-from srl_envs.redteam.search import ITSELF
+from srl_envs.redteam.search import ITSELF, companies
 from srl_envs.turns import conduct
 from tests.redteam.toy_games import Sums
 
@@ -227,6 +227,7 @@ def test_a_case_of_a_team_is_none_where_strangers_are_scored() -> None:
     code = Reader(move=Move(kind="code", name="Your word"))
     case = {"probe": "readers", "target": "undercover-v0", "program": code.to_data(),
             "company": ITSELF, "seeds": 160}  # fmt: skip
+    assert ITSELF not in (*hunt.tables("undercover-v0"), *companies("undercover-v0"))
     assert attack.check_case(case) is None
     assert Move(kind="code", name="Your word") in probe_material("undercover-v0").moves
 
