@@ -64,8 +64,8 @@ class EnvSpec:
     """Whether no instance of the eval split can occur in train (`srl_envs.core.Streams.held`), with the
     default options."""
     strangers: bool = False
-    """Whether a policy is scored in one seat among strangers only: seats talk in hidden teams, so copies of
-    one policy could agree on a code."""
+    """Whether a policy is scored in one seat among strangers only: seats talk, and sides are hidden or their
+    own choice, so copies of one policy could know each other by a code."""
     runs_programs: bool = False
     """Whether an episode runs programs in the sandbox, which makes it slower than the others."""
     extra: str = ""

@@ -75,8 +75,8 @@ Outcomes are per episode, in [-1, 1]; intervals are at 95 %, clustered by seed.
 
 - `ladder`: what each bot earns on average beside each bot in turn, best first.
 - `strong - random`: what a strong bot earns among random ones where the mode is competitive, in all
-  company where a score is one among strangers (undercover, werewolf), and else what a team of strong
-  bots earns above a team of random ones.
+  company where a score is one among strangers (undercover, werewolf, treaties), and else what a team
+  of strong bots earns above a team of random ones.
 - `best without thought - strong`: the policy of `srl redteam` that gains most above strong in the same
   seats, seeds and company ([hackability](hackability.md)); its interval holds for all that were tried.
 - `best known - strong`: headroom. The best of: another bot or a policy without thought beside strong

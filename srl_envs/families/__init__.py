@@ -109,6 +109,7 @@ register(
     seats=7,
     summary="Win supply centres by secret orders, with neighbours who may break their word.",
     held_out=True,
+    strangers=True,
     bots=_bots(f"{_TABLES}.treaties_bots", "random", "holder", "middle", "strong", "held_out"),
     options={
         "players": "3 to 7 (7)",
