@@ -64,7 +64,7 @@ def published(board: Board, name: str, protocol: str = "") -> Published:
         raise ConfigError(
             f"{name!r} is another agent under each of {', '.join(found)}: choose one with --protocol."
         )
-    return max(found.values(), key=lambda one: one.entry.level)
+    return max(found.values(), key=lambda one: (_holds_weights(one), one.entry.level))
 
 
 def check_mentioned(folder: Path, name: str, protocol: str = "") -> None:
@@ -155,6 +155,13 @@ def _named(one: Published, model: str) -> ModelName:
             f"--model '{base}+FOLDER'."
         )
     return ModelName(base, str(folder.resolve()))
+
+
+def _holds_weights(one: Published) -> bool:
+    """Whether the bundle itself has what it takes to load the agent."""
+    if one.agent.spec.get("adapter") is None:
+        return True
+    return (adapter_folder(one.entry.bundle.folder, one.agent.agent_id) / ADAPTER_WEIGHTS).is_file()
 
 
 def _weights(agent: AgentVersion) -> list[Any]:

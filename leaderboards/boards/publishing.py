@@ -13,6 +13,7 @@ from pathlib import Path
 from leaderboards.boards.archive import CHANGELOG, Entry, name_clash, read_board
 from leaderboards.boards.verification import verified_path, write_verified
 from leaderboards.bundles.agent_specs import committed
+from leaderboards.bundles.lent_adapters import lent_adapters
 from leaderboards.bundles.submission import Bundle, open_bundle
 from leaderboards.bundles.verify import Level, Verdict, verify
 from leaderboards.contents.intake import BundleError, take
@@ -224,8 +225,11 @@ def rekey(
         known = audited(board, charter)
         verdicts = []
         groups = read_board(board, former_keys=True).groups
-        for entry in [entry for group in groups for entry in group.entries]:
-            own = {name: s for name, s in (sources or {}).items() if name in _models(entry)}
+        entries = [entry for group in groups for entry in group.entries]
+        lent = lent_adapters([entry.bundle.folder for entry in entries])
+        for entry, found in zip(entries, lent, strict=True):
+            given = {name: s for name, s in (sources or {}).items() if name in _models(entry)}
+            own = {**found, **given}
             level: Level = min(entry.level, at_most)
             verdict = verify(
                 entry.bundle.folder, level, workers=workers, sources=own, progress=progress

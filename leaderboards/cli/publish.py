@@ -62,7 +62,9 @@ def main(argv: list[str]) -> int:
     published = []
     given = sources_of(options.model)
     folders = [found for path in given_paths(options.bundles) for found in find_bundles(path)]
-    for folder, own in zip(folders, weights(given, folders), strict=True):
+    groups = read_board(board).groups if board.is_dir() else []
+    there = [entry.bundle.folder for group in groups for entry in group.entries]
+    for folder, own in zip(folders, weights(given, folders, there), strict=True):
         verdict, new = _publish(folder, own, board, options)
         if not verdict.accepted:
             code = 1

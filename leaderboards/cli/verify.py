@@ -160,16 +160,26 @@ def sources_of(texts: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def weights(given: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str, str]]:
-    """Sources that each bundle needs.
+def weights(
+    given: Mapping[str, str], folders: Sequence[Path], lenders: Sequence[Path] = ()
+) -> list[dict[str, str]]:
+    """Sources that each bundle needs: those given, and adapters that other bundles hold.
+
+    Args:
+        given: agent id -> model.
+        folders: of the bundles.
+        lenders: folders of other bundles that may hold adapters.
 
     Raises:
-        ConfigError: no bundle has such an agent.
+        ConfigError: no bundle has an agent that is given.
     """
-    found = [{name: given[name] for name in _models(folder) & given.keys()} for folder in folders]
-    if missing := given.keys() - {name for own in found for name in own}:
+    from leaderboards.bundles.lent_adapters import lent_adapters
+
+    named = [{name: given[name] for name in _models(folder) & given.keys()} for folder in folders]
+    if missing := given.keys() - {name for own in named for name in own}:
         raise ConfigError(f"--model {min(missing)}=...: no bundle has such a model.")
-    return found
+    lent = lent_adapters([*folders, *lenders])
+    return [{**found, **own} for found, own in zip(lent, named, strict=False)]
 
 
 def _models(folder: Path) -> set[str]:
