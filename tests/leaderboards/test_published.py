@@ -63,7 +63,7 @@ def test_nothing_names_a_place_on_somebodys_machine() -> None:
 def test_bounds_fit_the_board_and_name_whom_a_search_beat() -> None:
     found, set_aside = read_exploits(PUBLISHED, read_board().groups)
     assert set_aside == []
-    assert len(found) >= 16
+    assert len(found) >= 20
     assert {agent for _, agent in found} == {"bot:strong"}
     beaten = {protocol for (protocol, _), known in found.items() if known.gain.low > 0}
     assert beaten == {"iterated_dilemma-v0"}
