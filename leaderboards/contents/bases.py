@@ -21,6 +21,7 @@ _BASES_FILE = MapOf(hexadecimal(64), Text(80, 1), 10_000)
 
 KNOWN = {
     "34cf4a790013445ead099e8eb844b0fcd5cc22f552b2d8bf687249a1154343d2": "tiny",
+    "62a6a4c298dc761684f48a87f88b6bea35fa4d4af73c2acb0e8b90b310261227": "tiny-shallow",
     "2e0b17ee4a88c4459fd43012628c9e8049540d349cda35896970e3e74500c205": "smollm2-135m",
 }
 """Hash of the weights -> name in the catalog. A board adds its own in ``bases.json``."""

@@ -22,6 +22,7 @@ from leaderboards.names import (
 )
 from leaderboards.protocol import load_protocol
 from leaderboards.reserved import in_catalog, makers, reservation, skeleton
+from srl_agents.agents.resolver import MODELS
 from srl_envs import list_envs, spec
 from srl_envs.errors import ConfigError
 
@@ -174,6 +175,7 @@ def test_a_base_is_called_by_its_hash_and_not_by_what_an_entrant_writes() -> Non
     assert base_label(model(base_sha256=known)) == KNOWN[known]
     assert base_source(model(base="Llama-3.1-405B", base_sha256=known)) == KNOWN[known]
     assert base_source(lie) is None
+    assert set(KNOWN.values()) == set(MODELS)  # every base that can be named without a hub
 
 
 @pytest.mark.parametrize(
