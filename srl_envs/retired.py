@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 RETIRED: Mapping[str, str] = MappingProxyType(
     {
-        "commons-v0": "no seat knows the last round, growth is faster and the limit higher",
+        "commons-v0": "the last round is hidden, growth is faster and the limit higher",
         "sealed_auction-v0": "the seller has a secret reserve for each item instead of a least bid of 9, and "
         "estimates are off by up to 6 points instead of 4",
     }

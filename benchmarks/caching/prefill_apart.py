@@ -1,4 +1,4 @@
-"""One process reads prompts, another replies: what crosses between them, beside what `srl plan kv` says.
+"""One process reads prompts, another replies: what crosses between them, beside the plan of `srl plan kv`.
 
     python -m benchmarks.caching.prefill_apart [--model smollm2-135m] [--json FILE]
 
@@ -87,7 +87,7 @@ def replied(player: TransformersEngine) -> tuple[list[Generation], float]:
 
 
 def planned(base: BaseModel, prompts: Sequence[Sequence[int]], rate: float, folder: Path) -> Any:
-    """What `srl plan kv` says of these requests."""
+    """The plan of `srl plan kv` for these requests."""
     numbers: dict[int, int] = {}
     lines = []
     for place, prompt in enumerate(prompts):
@@ -122,7 +122,7 @@ def measure(model: str) -> dict[str, Any]:
     secret = secrets.token_urlsafe()
     program = "import sys; from benchmarks.caching.prefill_apart import read_and_serve as r; r(*sys.argv[1:])"
     try:
-        alone, alone_s = replied(engine(base))
+        whole, whole_s = replied(engine(base))
         with subprocess.Popen(
             [sys.executable, "-c", program, model, str(place / "read")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -137,9 +137,9 @@ def measure(model: str) -> dict[str, Any]:
             memory, memory_s = replied(engine(base, shared=place / "read"))
             child.stdin.close()
         for found in (sent, memory):
-            if [one.token_ids for one in found] != [one.token_ids for one in alone]:
+            if [one.token_ids for one in found] != [one.token_ids for one in whole]:
                 raise RuntimeError("replies differ")
-        prompts = [one.prompt_ids for one in alone]
+        prompts = [one.prompt_ids for one in whole]
         rate = network.bytes / network.seconds
         plan = planned(base, prompts, rate, place)
         token_bytes = model_shape(str(place / "config.json")).kv_bytes_per_token
@@ -154,7 +154,7 @@ def measure(model: str) -> dict[str, Any]:
         "bytes_over_the_network": network.bytes,
         "network_bytes_per_s": rate,
         "network_s": network.seconds,
-        "seconds": {"reads all itself": alone_s, "over TCP": sent_s, "shared memory": memory_s},
+        "seconds": {"reads all itself": whole_s, "over TCP": sent_s, "shared memory": memory_s},
         "tokens_read": sum(map(len, prompts))
         - sum(one.cached_tokens for one in sent)
         + network.blocks * BLOCK,

@@ -18,7 +18,7 @@ def lent_adapters(folders: Sequence[Path]) -> list[dict[str, str]]:
         folders: of bundles; of damaged ones nothing is taken, and nothing is said.
 
     Returns:
-        Per folder: agent id -> ``MODEL+FOLDER``. Whoever loads it still holds the weights against what the
+        Per folder: agent id -> ``MODEL+FOLDER``. The auditor still holds the weights against what the
         bundle declares.
     """
     held: dict[tuple[str, str], str] = {}

@@ -162,8 +162,8 @@ def _by_cross_play(protocol: Protocol, matches: Matches) -> dict[str, Any]:
 def _by_focal_return(protocol: Protocol, matches: Matches) -> dict[str, Any]:
     rows = []
     for agent in _agents(matches):
-        alone = (protocol.seats,) if protocol.self_play else ()
-        scenarios = {held: (_Returns(), _Returns()) for held in (*protocol.focal_seats, *alone)}
+        one_seat = (protocol.seats,) if protocol.self_play else ()
+        scenarios = {held: (_Returns(), _Returns()) for held in (*protocol.focal_seats, *one_seat)}
         for spec, result in matches:
             others, held = set(spec.seats) - {agent}, spec.seats.count(agent)
             if held in scenarios and others <= set(protocol.references):

@@ -266,14 +266,14 @@ def boards_of_store(
     agents = {agent.agent_id: agent for agent in store.agents()}
     boards = []
     for env_id, options in store.environments():
-        mode, summary, alone = _described_environment(env_id)
+        mode, summary, one_seat = _described_environment(env_id)
         scope = Scope(
             env_id=env_id,
             options=options,
             schedule=schedule,
             mode=mode,
             references=frozenset(references),
-            alone=alone,
+            one_seat=one_seat,
         )
         board, tables = _board(store, agents, scope)
         for row in board["agents"]:

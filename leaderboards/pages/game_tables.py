@@ -77,7 +77,7 @@ def _compared(
         ],
         {name: agent.lineage for name, agent in agents.items()},
         scope.references,
-        alone=scope.alone,
+        one_seat=scope.one_seat,
     )
     if not pairs.a_M.size:
         return None

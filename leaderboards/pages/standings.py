@@ -95,7 +95,7 @@ class Scope:
     references: frozenset[str] = frozenset()
     """Agents that a protocol gives. Their rows come from the matches among themselves, every other row
     from matches with them: no agent's results move another's row. Empty: everybody counts for all."""
-    alone: bool = False
+    one_seat: bool = False
     """Whether an agent counts only where it holds one seat (`srl_envs.registry.EnvSpec.strangers`)."""
 
     def concerns(self, agent: str, seats: Collection[str]) -> bool:
@@ -188,10 +188,10 @@ def standings(
                 *(row for row in rows if row["agent"] not in scope.references),
             ]
         return _by_return(rows, clusters, partners=partners)
-    focal = focal_returns(seated, alone=scope.alone)
+    focal = focal_returns(seated, one_seat=scope.one_seat)
     if scope.references:
         others = [found for found in focal if found.agent not in scope.references]
-        fixed_rows = focal_returns(among, alone=scope.alone)
+        fixed_rows = focal_returns(among, one_seat=scope.one_seat)
         focal = sorted([*fixed_rows, *others], key=lambda f: (f.agent, f.focal_seats))
     by_agent = [list(group) for _, group in groupby(focal, key=lambda found: found.agent)]
     return _by_return([_focal_row(group) for group in by_agent], clusters, focal=focal)

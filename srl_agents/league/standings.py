@@ -151,11 +151,11 @@ def _alone(
     present = {name for result in seated for name in result.seats}
     begun = {a.agent_id: a.parent for a in agents if a.parent in present and a.agent_id in present}
     measured = MeasuredGame(
-        name=env_id, mode=_mode(env_id), trained=True, results=seated, alone=True
+        name=env_id, mode=_mode(env_id), trained=True, results=seated, one_seat=True
     )
     gains = transfer_table([measured], {who: start for who, start in begun.items() if start})
     returns = sorted(
-        focal_returns(seated, alone=True), key=lambda row: (-row.focal.estimate, row.agent)
+        focal_returns(seated, one_seat=True), key=lambda row: (-row.focal.estimate, row.agent)
     )
     return Status(env_id, schedule, None, {row.learner: row.gain for row in gains}, focal=returns)
 

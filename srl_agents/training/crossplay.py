@@ -302,7 +302,7 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         name: [] for name in ("together", "strangers", "starts")
     }
     results: list[SeatedResult] = []
-    alone = env_spec(game.env_id).strangers
+    one_seat = env_spec(game.env_id).strangers
     for episode in episodes:
         spec, outcomes = episode.spec, episode.result().outcomes
         if (spec.env_id, spec.options, spec.teams) != (game.env_id, game.options, game.teams):
@@ -311,7 +311,7 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         names = list(dict.fromkeys(spec.seats))
         for a in names:
             own = [o for o, name in zip(outcomes, spec.seats, strict=True) if name == a]
-            if alone and len(own) > 1:
+            if one_seat and len(own) > 1:
                 continue
             for b in [name for name in names if name != a] or [a]:
                 cells.setdefault((a, b), []).append((float(np.mean(own)), spec.cluster))
@@ -319,7 +319,7 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         if block:
             blocks[block].append((float(np.mean(outcomes)), spec.cluster))
     measured = MeasuredGame(
-        name=game.name, mode=game.mode, trained=True, results=results, alone=alone
+        name=game.name, mode=game.mode, trained=True, results=results, one_seat=one_seat
     )
     begun = {label: player.start for label, player in players.items() if player.start}
     found = {name: _interval(values) if values else None for name, values in blocks.items()}
@@ -333,7 +333,7 @@ def _found(game: Game, players: Mapping[str, Player], episodes: Sequence[Episode
         strangers=found["strangers"],
         starts=found["starts"],
         gains={gain.learner: gain.gain for gain in transfer_table([measured], begun)},
-        team_gains={} if game.mode == "competitive" or alone else _team_gains(blocks),
+        team_gains={} if game.mode == "competitive" or one_seat else _team_gains(blocks),
     )
 
 

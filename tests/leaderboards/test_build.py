@@ -281,7 +281,7 @@ def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path:
 
 
 def test_among_strangers_an_agent_counts_only_where_it_holds_one_seat(tmp_path: Path) -> None:
-    """a's copies earn 1 in four of five seats and c's 0; alone a earns 0.25 beside b and c earns 0.5."""
+    """a's copies earn 1 in four of five seats and c's 0; a single a earns 0.25 beside b and c earns 0.5."""
     with small_store(tmp_path / "league.db", "a", "b", "c") as store:
         for n in range(3):
             for one, earned in (("a", -0.5), ("c", 0.0)):
@@ -297,7 +297,7 @@ def test_among_strangers_an_agent_counts_only_where_it_holds_one_seat(tmp_path: 
     assert rated.tables.as_played is not None
     elo = {row.agent: row.elo for row in rated.tables.as_played.ratings}
     assert elo["c"] > elo["a"]
-    assert "b" not in elo  # no other sat alone beside the same copies
+    assert "b" not in elo  # no other sat singly beside the same copies
 
 
 def test_rank_sets_follow_the_intervals() -> None:

@@ -112,7 +112,7 @@ def test_a_code_that_an_entrant_agreed_with_itself_earns_it_nothing() -> None:
 
 
 def test_what_copies_earn_among_themselves_counts_nowhere_where_strangers_are_scored() -> None:
-    """A seat earns 0.6 alone, and 1 where its copies hold four; only the first is its row."""
+    """A single seat earns 0.6, and 1 where its copies hold four; only the first is its row."""
     protocol = small("undercover-v0")
 
     def outcome(spec: MatchSpec) -> list[float]:

@@ -20,8 +20,8 @@ class KnownEnd(Commons):
         super().__init__(rounds=ROUNDS)
         self._expected = float(ROUNDS)
         first, _, rest = self._rules.partition("\n")
-        told, _, how = first.partition(", for ")
-        self._rules = f"{told}, for {ROUNDS} rounds.{how.partition('sure.')[2]}\n{rest}"
+        before, _, how = first.partition(", for ")
+        self._rules = f"{before}, for {ROUNDS} rounds.{how.partition('sure.')[2]}\n{rest}"
 
     def new(self, streams: Streams) -> Stock:
         """The shipped game's start with this length."""
@@ -42,7 +42,7 @@ def grim_bot(_rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def forgiving_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Keeps the plan up to the last round as long as nobody takes a quarter more."""
+    """Keeps the plan up to the last round until one seat takes a quarter more."""
     return lambda text: _reply(text, forgiven=1)
 
 

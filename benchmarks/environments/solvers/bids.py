@@ -74,7 +74,7 @@ def first_price_equilibrium(rounds: int = 20_000) -> tuple[np.ndarray, float]:
 def auction(bots: tuple[str, ...], make: MakeBot, price: str, *, sales: int = 4000) -> Solved:
     """What the best bid for each value gains over a bot's own, all four seats being that bot.
 
-    The purse hardly binds, and only the first of two items counts, so no seat knows anything of the others.
+    The purse hardly binds, and only the first of two items counts, so all that others have is hidden.
     The best bids are chosen on one half of the sales and paid on the other one.
     """
     game = SealedAuction(price=price, values="private", items=2, purse=60)

@@ -170,14 +170,14 @@ def cross_play(
     )
 
 
-def focal_returns(results: Iterable[SeatedResult], *, alone: bool = False) -> list[FocalReturn]:
+def focal_returns(results: Iterable[SeatedResult], *, one_seat: bool = False) -> list[FocalReturn]:
     """Per agent and number of seats it held: its return and the others'. Sorted by agent and seats.
 
     With few seats the agent is a visitor among others, with most of them a resident.
 
     Args:
         results: played matches.
-        alone: count an agent only where it holds one seat, as copies of it could agree on a code
+        one_seat: count an agent only where it holds one seat, as copies of it could agree on a code
             (`srl_envs.registry.EnvSpec.strangers`).
     """
     own: dict[tuple[str, int, int], _Mean] = defaultdict(_Mean)
@@ -185,7 +185,7 @@ def focal_returns(results: Iterable[SeatedResult], *, alone: bool = False) -> li
     for result in results:
         for agent in set(result.seats):
             key = (agent, result.seats.count(agent), len(result.seats))
-            if alone and key[1] > 1:
+            if one_seat and key[1] > 1:
                 continue
             own[key].add(_mean_return(result, {agent}), result.cluster)
             if rest := set(result.seats) - {agent}:
@@ -208,7 +208,7 @@ def compared_returns(
     lineages: Mapping[str, str] | None = None,
     references: Collection[str] = (),
     *,
-    alone: bool = False,
+    one_seat: bool = False,
 ) -> Pairs:
     """Results between agents of a game without winners: who earned more in the same place.
 
@@ -222,7 +222,7 @@ def compared_returns(
         references: where given, only they are company, and each pair holds one of them: no other agent's
             results move an agent's number. Else in each place an agent is compared with at most
             `MOST_COMPARED` others, with other ones in the next place.
-        alone: as in `focal_returns`.
+        one_seat: as in `focal_returns`.
     """
     lines, known = dict(lineages or {}), frozenset(references)
     places: dict[tuple[str, tuple[str, ...]], dict[str, float]] = defaultdict(dict)
@@ -233,7 +233,7 @@ def compared_returns(
             own = any(lines.get(other, other) == lines.get(me, me) for other in others)
             if not others or own or (known and not known.issuperset(others)):
                 continue
-            if alone and result.seats.count(me) > 1:
+            if one_seat and result.seats.count(me) > 1:
                 continue
             seats = tuple("" if name == me else name for name in result.seats)
             places[result.cluster, seats][me] = _mean_return(result, {me})

@@ -30,7 +30,7 @@ class MeasuredGame:
     trained: bool
     results: Sequence[SeatedResult]
     """Results of the final table."""
-    alone: bool = False
+    one_seat: bool = False
     """As in `srl_agents.league.ratings.focal_returns.focal_returns`."""
 
 
@@ -127,7 +127,7 @@ def _returns(game: MeasuredGame, agent: str) -> dict[_Met, list[float]]:
     """The agent's mean return in each match that it had with one other, or in a game of one seat."""
     found: dict[_Met, list[float]] = defaultdict(list)
     for result in game.results:
-        if game.alone and result.seats.count(agent) > 1:
+        if game.one_seat and result.seats.count(agent) > 1:
             continue
         others = set(result.seats) - {agent}
         only = len(result.seats) == 1

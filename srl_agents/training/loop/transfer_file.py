@@ -38,7 +38,7 @@ def write_transfer(
             mode=game.mode,
             trained=game.weight > 0,
             results=store.seated(game.env_id, options=game.options, schedule=FINAL),
-            alone=spec(game.env_id).strangers,
+            one_seat=spec(game.env_id).strangers,
         )
         for game in games
     ]

@@ -5,7 +5,7 @@ fast the stock grows, how much there is at the start, and how much a seat may as
 is largest at half of the capacity, so patience pays all, and haste pays one. A seat may send one line
 with its request; all read it before the next round.
 
-No seat knows which round is the last. From `SURE_ROUNDS` on the game ends after each round with a chance
+The last round is hidden from all seats. From `SURE_ROUNDS` on the game ends after each round with a chance
 of 1 in `ENDS_IN`, and a most number of rounds is rarely reached. So there is no end to sell out before: in
 every place that can be drawn, the fair share of the rounds that are expected is worth more than the
 limit at once and a fourth of what is left, which is what a seat has of it among seats that save no

@@ -16,7 +16,7 @@ other; nobody is voted out for it.
 
 Copies of one policy could hint by a code for their word, which earns a team 0.07 more than strong bots (the
 red team's, `srl_envs.redteam.readers.codes`). So a score is what one seat earns among strangers, where the
-same code earns 0.12 less: boards, gains of learners, balance and the red team seat a policy alone.
+same code earns 0.12 less: boards, gains of learners, balance and the red team seat one copy of a policy.
 
 Measured over 400 games, each with an interval of 0.06 either way: among four middle bots, who tell the
 truth and vote by their own word, a random one earns -0.07 (the floor), a silent one 0.08, a fifth middle

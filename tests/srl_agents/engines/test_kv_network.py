@@ -44,7 +44,7 @@ def served(folder: Path, secret: str = SECRET) -> Iterator[BlockServer]:
 
 @contextlib.contextmanager
 def impostor(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that says to every client what `answer` says."""
+    """A server that answers every client by `answer`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
@@ -126,7 +126,7 @@ def test_wrong_partners_are_refused_by_name(tmp_path: Path) -> None:
     web = b"HTTP/1.0 400 Bad Request\r\n\r\n"
     with (
         impostor(lambda link: link.sendall(web)) as address,
-        pytest.raises(ConfigError, match="no server of blocks"),
+        pytest.raises(ConfigError, match="not a server of blocks"),
     ):
         ask(address)
     began_s = time.monotonic()
@@ -143,7 +143,7 @@ def test_wrong_partners_are_refused_by_name(tmp_path: Path) -> None:
         ask("host:1", "short")
     with pytest.raises(ConfigError, match="16 or more"):
         BlockServer(tmp_path / "a", "short")
-    with pytest.raises(ConfigError, match="no shared folder of blocks"):
+    with pytest.raises(ConfigError, match="not a shared folder of blocks"):
         BlockServer(tmp_path / "nowhere", SECRET)
     with pytest.raises(ConfigError, match="name a shared folder"):
         TierLimits(peers=("host:1",), secret=SECRET)
@@ -190,7 +190,7 @@ def test_noise_neither_ends_a_server_nor_reads_a_file(
     files(folder).write(1, b"12345678")
     with served(folder) as server:
         mine = files(tmp_path_factory.mktemp("mine"))
-        if known:  # from one who knows the secret
+        if known:  # from one who has the secret
             peers = Peers([server.address], SECRET, str(FORM), mine)
             link = peers._peers[0].link
             assert link is not None

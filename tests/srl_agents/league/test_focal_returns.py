@@ -82,5 +82,5 @@ def test_nothing_played_is_named() -> None:
 
 def test_alone_only_one_seat_counts() -> None:
     games = [played("a b b", 1.0, 0.0, -1.0), played("a a b", 0.2, 0.4, 1.0), played("a a a", 0.0)]
-    rows = [(r.agent, r.focal_seats, r.focal.estimate) for r in focal_returns(games, alone=True)]
+    rows = [(r.agent, r.focal_seats, r.focal.estimate) for r in focal_returns(games, one_seat=True)]
     assert rows == [("a", 1, 1.0), ("b", 1, 1.0)]

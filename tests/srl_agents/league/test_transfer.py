@@ -52,15 +52,17 @@ def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
 
 
 def test_copies_of_a_learner_gain_nothing_where_strangers_are_scored() -> None:
-    """Alone it earns what its start does; in two of three seats a code would have brought it 1 more."""
+    """In one seat it earns what its start does; in two of three seats a code would have brought it 1 more."""
     results = [
         SeatedResult(seats, tuple(float(seats.count(name) == 2) for name in seats), "seed 0")
         for name in ("alice@3", "tiny")
         for seats in ((name, "bot:random", "bot:random"), ("bot:random", name, name))
     ]
     results[-1] = SeatedResult(results[-1].seats, (0.0, 0.0, 0.0), "seed 0")
-    for alone, gain in ((True, 0.0), (False, 0.25)):
-        only = MeasuredGame(name="x", mode="mixed", trained=True, results=results, alone=alone)
+    for one_seat, gain in ((True, 0.0), (False, 0.25)):
+        only = MeasuredGame(
+            name="x", mode="mixed", trained=True, results=results, one_seat=one_seat
+        )
         (row,) = transfer_table([only], {"alice@3": "tiny"})
         assert row.gain.estimate == gain
 

@@ -163,7 +163,7 @@ class BlockFiles:
         )
 
     def take_over(self, name: int, data: bytes) -> bool:
-        """Write what another process says is a block's file, if it is.
+        """Write the bytes of another process's file, if they are this block.
 
         Raises:
             OSError: it cannot be written.

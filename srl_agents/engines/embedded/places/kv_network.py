@@ -66,7 +66,7 @@ class BlockServer:
             form = (folder / FORM).read_text()
         except OSError as error:
             raise ConfigError(
-                f"{folder} is no shared folder of blocks ({error}). Begin the engine that fills it first."
+                f"{folder} is not a shared folder of blocks ({error}). Begin the engine that fills it first."
             ) from error
         try:
             self._server = _Listener((host, port), _Answering)
@@ -102,7 +102,7 @@ class _Listener(ClosingServer):
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is no error of the server."""
+        """Say nothing of clients that went away."""
 
 
 def _serve(server: _Listener) -> threading.Thread:
@@ -129,7 +129,7 @@ class _Answering(socketserver.StreamRequestHandler):
                 pass
 
     def _greeted(self) -> bool:
-        """Whether the client knows the secret; if so, it is told the form, with a proof of ours."""
+        """Whether the client has the secret; if so, it gets the form, with a proof of ours."""
         secret = self.server.secret
         nonce = os.urandom(_NONCE_BYTES)
         self.request.sendall(_MAGIC + nonce)
@@ -187,7 +187,7 @@ class _Peer:
 class Peers:
     """Servers of blocks, asked by one thread.
 
-    One that does not answer is left alone for some seconds, and its blocks are computed here instead.
+    One that does not answer is not asked for some seconds, and its blocks are computed here instead.
 
     Args:
         addresses: ``host:port`` of each.
@@ -286,7 +286,7 @@ class Peers:
             _exactly(link, len(_MAGIC) + _NONCE_BYTES), len(_MAGIC), _NONCE_BYTES
         )
         if magic != _MAGIC:
-            raise ConfigError(f"{who} is no server of blocks, or one of another version.")
+            raise ConfigError(f"{who} is not a server of blocks, or one of another version.")
         mine = secrets.token_bytes(_NONCE_BYTES)
         link.sendall(_MAGIC + mine + proof_of(self._secret, b"asks", nonce, mine))
         proof = _exactly(link, _PROOF_BYTES)
@@ -294,7 +294,7 @@ class Peers:
             raise ConfigError(f"{who} has another secret.")
         length = int.from_bytes(_exactly(link, 2), "little")
         if length > _MOST_FORM_BYTES:
-            raise ConfigError(f"{who} is no server of blocks, or one of another version.")
+            raise ConfigError(f"{who} is not a server of blocks, or one of another version.")
         form = _exactly(link, length).decode(errors="replace")
         if form != self._form:
             raise ConfigError(
@@ -318,7 +318,7 @@ def checked_secret(secret: str) -> str:
     """The secret, if it can be one.
 
     Raises:
-        ConfigError: it is too short to keep anybody out.
+        ConfigError: it is too short to keep others out.
     """
     if len(secret) < _LEAST_SECRET:
         raise ConfigError(
@@ -329,7 +329,7 @@ def checked_secret(secret: str) -> str:
 
 
 def proof_of(secret: str, role: bytes, *nonces: bytes) -> bytes:
-    """What only one who knows the secret can say of these nonces (HMAC, RFC 2104)."""
+    """A digest of these nonces that takes the secret (HMAC, RFC 2104)."""
     return hmac.new(secret.encode(), role + b"".join(nonces), hashlib.sha256).digest()
 
 
@@ -342,7 +342,9 @@ def _address(text: str) -> tuple[str, int]:
         or not port.isdigit()
         or not 0 < int(port) < 2**16
     ):
-        raise ConfigError(f"peers: {text!r} is no address; write host:port, such as 10.0.0.3:7070.")
+        raise ConfigError(
+            f"peers: {text!r} is not an address; write host:port, such as 10.0.0.3:7070."
+        )
     return host.strip("[]"), int(port)
 
 
