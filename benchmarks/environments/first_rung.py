@@ -86,8 +86,8 @@ class Rung:
 
 
 _LONE = {"players": 1, "rounds": 1}
-_FEW_ROWS: Any = {"rows": 4, "steps": 10, "first": 2}
-"""Where prompts are long: as many steps as elsewhere, on half of the replies."""
+_FEW_ROWS: Any = {"rows": 4, "steps": 24, "first": 2}
+"""Where prompts are long."""
 _TINY: Any = {
     "model": "tiny", "parameters": "full", "rows": 4, "steps": 80, "learning_rate": 1e-3
 }  # fmt: skip
@@ -123,27 +123,27 @@ RUNGS: Mapping[str, Rung] = MappingProxyType(
         "sudoku-v0": Rung(
             options={**_LONE, "holes": 3},
             **_FEW_ROWS,
-            games=20,
+            games=40,
             imitated="middle",
             tokens=40,
             episodes=20,
             draws=1,
         ),
         "expedition-v0": Rung(
-            options={"players": 1, "level": 1, "turns": 10}, **_TINY, games=18
+            options={"players": 1, "level": 1, "turns": 10}, **_FEW_ROWS, games=18, episodes=16
         ),
         "werewolf-v0": Rung(
-            options={"players": 5, "days": 2, "talks": 0}, **_FEW_ROWS, games=4, episodes=20
+            options={"players": 5, "days": 2, "talks": 0}, **_FEW_ROWS, games=8, episodes=20
         ),
         "chess-v0": Rung(
-            options={"moves": "three", "plies": 10}, **_FEW_ROWS, games=4, episodes=12, draws=4
+            options={"moves": "three", "plies": 10}, **_FEW_ROWS, games=20, episodes=12, draws=4
         ),
         "treaties-v0": Rung(
             options={
                 "players": 3, "provinces": 3, "units": 1, "rounds": 2, "talks": 0, "support": False,
             },
             **_FEW_ROWS,
-            games=8,
+            games=12,
             episodes=12,
         ),
         "test_and_code-v0": Rung(
@@ -182,7 +182,7 @@ COURSE_MODEL, COURSE_ROWS = "tiny", 16
 COURSES: Mapping[str, Course] = MappingProxyType(
     {
         "solve_and_verify-v0": Course(bots=("random", "strong")),
-        "holdem-v0": Course(bots=("random", "strong")),
+        "holdem-v0": Course(bots=("caller", "strong"), updates=20),
         "puzzles-v0": Course(bots=("random", "strong")),
         "plan_path-v0": Course(bots=("random", "middle")),
     }
