@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from srl_envs.errors import ForeignCodeError, nearest
+from srl_envs.errors import ConfigError, ForeignCodeError, nearest
 
 OPTION = "--no-foreign-code"
 """Option of every command that refuses foreign code."""
@@ -111,6 +111,31 @@ def load_entry_point(target: str) -> Any:
             raise AttributeError(f"{module} has no {part!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def load_installed(entry: metadata.EntryPoint) -> Any:
+    """What an installed package registered under an entry point.
+
+    Raises:
+        ConfigError: its module or name does not exist; names the package and the nearest. Beside it what the
+            module itself raises.
+    """
+    try:
+        return entry.load()
+    except (AttributeError, ModuleNotFoundError) as error:
+        if is_own(entry.value):
+            raise
+        try:
+            load_entry_point(entry.value)
+        except (AttributeError, ModuleNotFoundError) as named:
+            missing = getattr(named, "name", None) or entry.module
+            if not f"{entry.module}.".startswith(f"{missing}."):
+                raise
+            package = f"the package {entry.dist.name}" if entry.dist else "a package"
+            raise ConfigError(
+                f"{package} registers {entry.name} as {entry.value}, but {named}. Mend it, or uninstall it."
+            ) from error
+        raise
 
 
 def _moved_to(target: str) -> str:

@@ -100,7 +100,7 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_args, **_kwargs: say(f"warning: {message}")
         try:
-            return int(entry.load()(arguments) or 0)
+            return int(foreign_code.load_installed(entry)(arguments) or 0)
         except SRLError as error:  # the user's to fix: one line per mistake, no traceback
             for fault in error.faults:
                 say(fault)

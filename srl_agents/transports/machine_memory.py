@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import shutil
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from srl_agents import file_lock
 from srl_agents.own_folders import is_mine, may_live, owner
 
 MEMORY = Path("/dev/shm")
@@ -114,7 +114,7 @@ def _alone(folder: Path, *, wait: bool) -> Iterator[bool]:
 def _locked(folder: Path, opened: int, wait: bool) -> bool:
     """Whether the lock is ours, and the name still leads to what was opened."""
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        file_lock.lock(opened, wait=wait)
         return os.path.samestat(folder.lstat(), os.fstat(opened))
     except (BlockingIOError, FileNotFoundError):
         return False

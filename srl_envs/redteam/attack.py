@@ -7,7 +7,7 @@ from importlib import metadata
 
 import srl_envs
 from srl_envs.errors import ConfigError
-from srl_envs.foreign_code import left_out, may_import
+from srl_envs.foreign_code import left_out, load_installed, may_import
 from srl_envs.redteam import search
 from srl_envs.redteam.budget import Allowance, Budget
 from srl_envs.redteam.findings import Case, Finding, Report
@@ -85,7 +85,7 @@ def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Repor
     if target in SCORERS:
         SCORERS[target](seed, report, budget.whole())
     elif target in (added := _added()):
-        added[target].load().probe(seed, report, budget.whole())
+        load_installed(added[target]).probe(seed, report, budget.whole())
     else:
         srl_envs.spec(target)
         for end, step in _steps(target, seed, report):
@@ -152,5 +152,5 @@ def check_case(case: Case) -> Finding | None:
             f"no probe {probe!r}; known: {', '.join([*CHECKS, *sorted(added)])}."
             f"{left_out(PROBE_GROUP)}"
         )
-    found: Finding | None = added[probe].load().check(case)
+    found: Finding | None = load_installed(added[probe]).check(case)
     return found

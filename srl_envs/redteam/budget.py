@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from dataclasses import dataclass, field
 
 
 def cpu_s() -> float:
     """Processor time of this process and of its children that ended."""
+    import resource  # noqa: PLC0415 - not on Windows
+
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 

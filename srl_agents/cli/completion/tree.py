@@ -9,6 +9,7 @@ import importlib
 import io
 import sys
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -86,7 +87,11 @@ def parser() -> argparse.ArgumentParser:
     for entry in sorted(metadata.entry_points(group=GROUP), key=lambda one: one.name):
         if not foreign_code.may_import(entry.value):
             continue
-        run = entry.load()
+        try:
+            run = foreign_code.load_installed(entry)
+        except ConfigError as error:
+            warnings.warn(str(error), stacklevel=2)
+            continue
         home = sys.modules[run.__module__]
         text = (home.__doc__ or "").partition("\n")[0].partition("`: ")[2]
         # shtab hides what has no help

@@ -6,7 +6,6 @@ there.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from srl_agents import file_lock
 from srl_agents.cli.exchange.hub import Found, Hub
 from srl_agents.cli.exchange.parcel import CARD, MARK, TAKEN, Kind, Listed, Listing, require_whole
 from srl_agents.cli.exchange.trained import BASE, CONFIG, base_in
@@ -85,7 +85,7 @@ def _alone(work: Path) -> Iterator[None]:
     """
     with (work / _LOCK).open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file_lock.lock(lock, wait=False)
         except BlockingIOError:
             raise ConfigError(f"{work} is being written by another `srl pull`.") from None
         yield

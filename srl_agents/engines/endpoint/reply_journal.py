@@ -7,7 +7,6 @@ stands in a line is what the endpoint said. Keys are taken out before it comes h
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from srl_agents import file_lock
 from srl_agents.records import Served, canonical_json
 from srl_envs.errors import StoreError
 
@@ -114,11 +114,11 @@ class ReplyJournal:
     def _alone(self) -> Iterator[None]:
         """No other thread, and no other process, writes meanwhile."""
         with self._writing:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            file_lock.lock(self._file)
             try:
                 yield
             finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                file_lock.unlock(self._file)
 
     def _read_all(self) -> int:
         """Fill `_places`; returns the length of the lines that are whole."""

@@ -3,7 +3,6 @@ writer's lock, which holds how many matches were acknowledged."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from srl_agents import file_lock
 from srl_envs.errors import StoreError
 
 _MARK = re.compile(r"(\d{20}) matches acknowledged\n")
@@ -160,7 +160,7 @@ def take_lock(path: Path) -> int:
     """File descriptor that holds the writer's lock; the kernel drops it when the process dies."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file_lock.lock(descriptor, wait=False)
     except BlockingIOError:
         _, _, holder = os.pread(descriptor, 4096, 0).decode(errors="replace").partition("\n")
         os.close(descriptor)
@@ -186,7 +186,7 @@ def has_writer(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file_lock.lock(descriptor, wait=False)
     except BlockingIOError:
         return True
     finally:

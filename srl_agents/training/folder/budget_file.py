@@ -10,7 +10,6 @@ it by at most one update per run.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srl_agents import file_lock
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -128,7 +128,7 @@ class BudgetFile:
         """Inside, no other run replaces the file; the lock ends with its process."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            file_lock.lock(lock)
             yield
 
 

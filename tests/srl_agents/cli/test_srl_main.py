@@ -238,3 +238,22 @@ def test_a_reader_that_leaves_causes_no_traceback() -> None:
         running.stdout.close()
         assert running.stderr.read() == b""
         assert running.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            "json:dumpz",
+            "registers hello as json:dumpz, but json has no 'dumpz' (Did you mean",
+        ),
+        ("jsom:dumps", "registers hello as jsom:dumps, but no module 'jsom'"),
+    ],
+)
+def test_a_package_that_registers_what_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str, said: str
+) -> None:
+    hello = EntryPoint("hello", value, COMMAND_GROUP)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [hello])
+    assert main(["hello"]) == 2
+    assert said in capsys.readouterr().err

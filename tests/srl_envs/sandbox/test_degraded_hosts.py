@@ -144,3 +144,26 @@ for _ in range(500):
             honest.replace("2 * x", "2 * x or os.execv('/bin/sh', ['sh'])"), calls
         )
         assert outcome.status != "infrastructure"
+
+
+@pytest.mark.slow
+def test_games_and_commands_need_no_module_that_windows_lacks() -> None:
+    program = """
+import sys
+sys.modules.update(dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios", "tty")))
+import srl_agents, srl_envs, srl_envs.rewards
+for env_id in srl_envs.list_envs():
+    srl_envs.make(env_id).close()
+from srl_agents.cli.main import main
+assert srl_agents.train
+assert main(["plan", "quickstart-tiny"]) == main(["completion", "bash"]) == 0
+from srl_agents import file_lock
+try:
+    file_lock.lock(0)
+except srl_envs.errors.ConfigError as error:
+    print(error, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("Windows") == 1

@@ -7,12 +7,15 @@ in which the kernel counts anew (since Linux 5.14). Where neither is granted, ru
 
 from __future__ import annotations
 
+import contextlib
 import os
-import resource
 import socket
 from dataclasses import dataclass
 
 from . import kernel
+
+with contextlib.suppress(ModuleNotFoundError):  # of Windows, where the sandbox refuses
+    import resource
 
 HALF = 18
 """Runs that the server, and besides it the porter, can have at once."""

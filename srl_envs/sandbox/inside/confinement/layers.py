@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import resource
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,9 @@ from ..program import execution as programs
 from ..program import preload, source
 from . import entrance, filters, identities, jail, kernel, memory_pressure, packages, paths
 from .syscalls import MACHINES
+
+with contextlib.suppress(ModuleNotFoundError):  # of Windows, where the sandbox refuses
+    import resource
 
 SETUP_FAILED = 121
 _ANNOUNCEMENT = 4  # descriptor on which a program's process announces its start
