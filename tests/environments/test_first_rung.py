@@ -120,7 +120,7 @@ def test_a_model_imitates_plays_and_trains(tmp_path: Path, monkeypatch: pytest.M
     assert len(trained["rewards"]) == 1
     assert len(trained["played"]["returns"]) == len(course["imitated_play"]["returns"]) == 3
     page = first_rung_page.page({"rungs": {env_id: row}, "courses": {env_id: course}})
-    assert f"| `{env_id}` | 12, 8 |" in page
+    assert f"| `{env_id}` | {SUMS.model} | 12, 8 |" in page
     assert f"| `{env_id}` | random, strong |" in page
 
 
