@@ -57,7 +57,7 @@ class Balance:
     beside_strong: dict[str, Estimate]
     """Bot -> what it earns beside strong bots above a strong one in its seats."""
     teams: dict[str, Estimate]
-    """Bot -> what a team of it earns above a team of strong; none where teams are no score."""
+    """Bot -> what a team of it earns above a team of strong; empty where teams are not scored."""
     look_ahead: Estimate | None
     """What `benchmarks.environments.lookahead` earns beside strong bots above a strong one; None where
     too few games fit into its time."""

@@ -6,9 +6,9 @@ is largest at half of the capacity, so patience pays all, and haste pays one. A 
 with its request; all read it before the next round.
 
 The last round is hidden from all seats. From `SURE_ROUNDS` on the game ends after each round with a chance
-of 1 in `ENDS_IN`, and a most number of rounds is rarely reached. So there is no end to sell out before: in
-every place that can be drawn, the fair share of the rounds that are expected is worth more than the
-limit at once and a fourth of what is left, which is what a seat has of it among seats that save no
+of 1 in `ENDS_IN`, and the option `rounds` is a bound that is rarely reached. So there is no end to sell out
+before: in every place that can be drawn, the fair share of the rounds that are expected is worth more than
+the limit at once and a fourth of what is left, which is what a seat has of it among seats that save no
 longer. So no policy beside three of `strong` expects more than 0.01 above what `strong` does in its seat,
 at any of these places (a test computes the best of all replies).
 

@@ -101,9 +101,6 @@ class _Listener(ClosingServer):
         """Without the name lookup of the HTTP server."""
         socketserver.TCPServer.server_bind(self)
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away."""
-
 
 def _serve(server: _Listener) -> threading.Thread:
     thread = threading.Thread(
